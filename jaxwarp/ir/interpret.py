@@ -19,6 +19,7 @@ from jaxwarp.errors import CheckError, InternalError, KernelError, KernelTypeErr
 from jaxwarp.ir.extremes import extreme
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
+    INSIDE,
     Atomic,
     Block,
     Call,
@@ -191,11 +192,19 @@ class _Machine:
         """Prints in thread order, or fails by the first thread that comes here."""
         args = [frame[v] for v in op.args]
         texts = [said(op, [a[i] for a in args]) for i in range(len(frame.threads))]
-        if not op.fails:
+        if op.kind == INSIDE:
+            outside = np.flatnonzero((args[0] < 0) | (args[0] >= args[1]))
+            if len(outside):
+                text = f"{self.kernel.name}: {self.thread(frame, outside[0])}: {texts[outside[0]]}"
+                raise OutOfRangeError(text, op.loc)
+        elif not op.fails:
             sys.stdout.write("".join(texts))
         elif texts:
-            thread = tuple(int(i) for i in np.unravel_index(frame.threads[0], self.grid))
-            raise CheckError(f"thread {thread}: {texts[0]}", op.loc)
+            raise CheckError(f"{self.thread(frame, 0)}: {texts[0]}", op.loc)
+
+    def thread(self, frame: _Frame, at: int) -> str:
+        """How errors name one of the threads of a frame."""
+        return f"thread {tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))}"
 
     def if_(self, op: If, frame: _Frame) -> None:
         condition = frame[op.condition]

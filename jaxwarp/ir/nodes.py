@@ -18,7 +18,7 @@ from jaxwarp.errors import Loc
 from jaxwarp.types import Scalar
 from jaxwarp.unlocked import cached_property
 
-PRINT, EXPECT, ASSERT = TELL_KINDS = ("print", "expect", "assert")
+PRINT, EXPECT, ASSERT, INSIDE = TELL_KINDS = ("print", "expect", "assert", "inside")
 ATOMIC_KINDS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")
 
 
@@ -211,7 +211,8 @@ class Tell(Op):
 
     Attributes:
         kind: PRINT: written to the standard output; EXPECT: a failure, after which the thread goes on; ASSERT: one at
-            which it ends.
+            which it ends; INSIDE: a failure in debug mode, where the first argument, an index, is not one of as many
+            elements as the second argument says.
         texts: one more than there are values.
         formats: of each value, as C has them, without lengths ("%d", "%.9g"); "%B" is True or False.
         args: integers, bools, float32 and float64.
@@ -228,8 +229,8 @@ class Tell(Op):
 
     @property
     def fails(self) -> bool:
-        """Whether the launch fails by it."""
-        return self.kind != PRINT
+        """Whether the launch fails by it, in every mode."""
+        return self.kind in (EXPECT, ASSERT)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,32 +16,51 @@ folded.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Call, Op, Value, walk
+from jaxwarp.ir.nodes import INSIDE, Call, Op, Param, Store, Tell, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.eliminate import eliminate
 from jaxwarp.types import float32, float64
 
 
-def contract_fma(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel with every rounding fixed and, if `fma`, products that feed one sum contracted into it."""
-    return eliminate(_Contract(kernel, fma).kernel(kernel))
+def contract_fma(kernel: Kernel, *, fma: bool = True, beside: Collection[Param] = ()) -> Kernel:
+    """The kernel with every rounding fixed and, if `fma`, products that feed one sum contracted into it.
+
+    Args:
+        kernel: the kernel.
+        fma: whether there are fused operations.
+        beside: what is only stored to these parameters, or tested in debug mode, is no use of a product.
+    """
+    used = eliminate(_Without(beside).kernel(kernel)) if beside else kernel
+    return eliminate(_Contract(kernel, used, fma).kernel(kernel))
+
+
+class _Without(Rewriter):
+    """Leaves out what checks have put in."""
+
+    def __init__(self, beside: Collection[Param]):
+        super().__init__()
+        self.beside = beside
+
+    def op(self, op: Op) -> None:
+        is_note = isinstance(op, Store) and op.param in self.beside
+        if not is_note and not (isinstance(op, Tell) and op.kind == INSIDE):
+            self.copy(op)
 
 
 class _Contract(Rewriter):
-    def __init__(self, kernel: Kernel, fma: bool):
+    def __init__(self, kernel: Kernel, used: Kernel, fma: bool):
         super().__init__()
         self.fma = fma
         self.uses: Counter[Value] = Counter()
-        self.definition: dict[Value, Call] = {}
-        for op in walk(kernel.body):
+        for op in walk(used.body):
             self.uses.update(op.operands)
             for block in op.blocks:
                 self.uses.update(block.results)
-            if isinstance(op, Call):
-                self.definition[op.result] = op
+        self.definition = {op.result: op for op in walk(kernel.body) if isinstance(op, Call)}
 
     def op(self, op: Op) -> None:
         match op:

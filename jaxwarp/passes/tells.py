@@ -22,8 +22,8 @@ from dataclasses import replace
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import ASSERT, PRINT, Block, For, If, Op, Tell, Value, While, walk
-from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.ir.nodes import ASSERT, INSIDE, PRINT, Block, For, If, Op, Tell, Value, While, walk
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_
 
 Say = Callable[[Builder, Tell], None]
@@ -42,11 +42,12 @@ def may_fail(kernel: Kernel) -> bool:
 
 def says(kernel: Kernel) -> bool:
     """Whether threads may print or fail: something that a launch does besides its results."""
-    return any(isinstance(op, Tell) for op in walk(kernel.body))
+    return any(isinstance(op, Tell) and op.kind != INSIDE for op in walk(kernel.body))
 
 
 def silent(kernel: Kernel) -> Kernel:
     """The kernel whose threads say nothing. One that fails an assertion ends there."""
+    kernel = without_tests(kernel)
     return without_failures(_Silent().kernel(kernel)) if prints(kernel) else without_failures(kernel)
 
 
@@ -57,6 +58,28 @@ class _Silent(Rewriter):
     def op(self, op: Op) -> None:
         if not (isinstance(op, Tell) and op.kind == PRINT):
             self.copy(op)
+
+
+def without_tests(kernel: Kernel) -> Kernel:
+    """The kernel as it is outside of debug mode: nobody asks whether an index is inside."""
+    tested = any(_is_test(op) for op in walk(kernel.body))
+    return _WithoutTests().kernel(kernel) if tested else kernel
+
+
+def _is_test(op: Op) -> bool:
+    return isinstance(op, Tell) and op.kind == INSIDE
+
+
+class _WithoutTests(_Silent):
+    def op(self, op: Op) -> None:
+        if _is_test(op):
+            return
+        if not isinstance(op, If) or op.results:
+            self.copy(op)
+            return
+        then, orelse = (self.block(block) for block in op.blocks)
+        if then.ops or orelse.ops or not any(_is_test(inner) for block in op.blocks for inner in block.all_ops):
+            self.emit(rebuild(op, (), self.all(op.operands), (then, orelse)))
 
 
 def without_failures(kernel: Kernel) -> Kernel:

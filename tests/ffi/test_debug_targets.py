@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import test_debug_checks as checks
 import test_debug_mode as modes
+import test_debug_written as written
 
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import nvrtc, ptx
@@ -35,6 +36,12 @@ CASES = {
         checks.scattered, [_index((3, 30), (7, 12)), F, np.zeros(N, np.float32)],
         "3: race: it stores to element (30,) of array y, which thread (30,) stores to",
     ),
+    "a component": (written.store, [_index((33, 3), *((k, 1) for k in range(33)), *((k, -3) for k in range(34, N))),
+        np.zeros(N, np.float32)], "33: index 3 of axis 0 of a vec3"),
+    "forwarded": (written.forwarded, [_index((21, -4), *((k, 2) for k in range(21)), *((k, 9) for k in range(22, N))),
+        np.zeros(N, np.float32)], "21: index -4 of axis 0 of array b"),
+    "a lost read": (written.raced_through, [_index((7, 12), (12, 12)), F.copy(), np.zeros(N, np.float32)],
+        "7: race: it reads element (12,) of array x, which thread (12,) stores to"),
     "nothing": (modes.advance, [F, _index(), np.zeros(N, np.float32)], None),
 }  # fmt: skip
 

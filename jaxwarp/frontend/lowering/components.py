@@ -28,12 +28,19 @@ def named_part(dtype: Any, name: str) -> int | Part | None:
     return part if part is None or isinstance(part.dtype, Aggregate) else part.start
 
 
-def position(frame: Frame, index: Any, count: int, dtype: Aggregate) -> int | ir.Value:
-    """A component index, which counts from the end if it is negative; a constant is checked."""
-    known = frame.known(index)
+def position(frame: Frame, index: Any, axis: int, dtype: Aggregate, *, is_tested: bool = True) -> int | ir.Value:
+    """A component index, which counts from the end if it is negative.
+
+    A constant is checked. Debug mode tests others, if `is_tested`: those of an array's element are indices of the
+    array.
+    """
+    known, count = frame.known(index), dtype.shape[axis]
     if known is None:
         found = frame.index(index, f"an index of {dtype!r}")
-        return frame.from_end(index, found, lambda: frame.constant(count, int32))
+        found = frame.from_end(index, found, lambda: frame.constant(count, int32))
+        if is_tested:
+            test_inside(frame, found, count, f"axis {axis} of a {dtype!r}")
+        return found
     if not isinstance(known, int) or isinstance(known, bool):
         raise KernelTypeError(
             f"an index of {dtype!r} must be an integer, got {describe(index)}",
@@ -47,7 +54,18 @@ def position(frame: Frame, index: Any, count: int, dtype: Aggregate) -> int | ir
     return known % count
 
 
-def positions(frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any]) -> tuple[int | ir.Value, ...]:
+def test_inside(frame: Frame, index: ir.Value, count: int, what: str) -> None:
+    """Says where an index is none of `count` elements; only debug mode and the interpreter look."""
+    if frame.context.ruled:  # a derivative: its function is tested
+        return
+    texts = ("index ", f" of {what} is out of range; its extent is ", "")
+    args = index, frame.constant(count, index.type)
+    frame.builder.append(ir.Tell(ir.INSIDE, texts, ("%d", "%d"), args, loc=frame.builder.loc))
+
+
+def positions(
+    frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any], *, are_tested: bool = True
+) -> tuple[int | ir.Value, ...]:
     """Component indices of a type."""
     if isinstance(dtype, Scalar):
         raise KernelTypeError(f"{dtype!r} has no components", hint="leave the index out")
@@ -58,7 +76,7 @@ def positions(frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any]) -
             f"got {len(indices)} ind{'ex' if len(indices) == 1 else 'ices'}",
             hint="leave out what is too many",
         )
-    return tuple(position(frame, i, n, dtype) for i, n in zip(indices, dtype.shape, strict=False))
+    return tuple(position(frame, i, axis, dtype, is_tested=are_tested) for axis, i in enumerate(indices))
 
 
 def component_element(frame: Frame, element: Element, indices: Sequence[Any]) -> Element:
@@ -67,18 +85,18 @@ def component_element(frame: Frame, element: Element, indices: Sequence[Any]) ->
     if indices and isinstance(indices[0], Part):
         part = indices[0]
         return Element(element.view, element.component, Part(part.dtype, start + part.start))
-    chosen = positions(frame, element_type(element), indices)
+    chosen = positions(frame, element_type(element), indices, are_tested=False)
     values = [frame.index(frame.ops.binary("add", i, start) if start else i, "an index") for i in chosen]
     return Element(element.view, (*element.component, *values))
 
 
-def extract(frame: Frame, value: Bundle, indices: Sequence[Any]) -> ir.Value | Bundle:
+def extract(frame: Frame, value: Bundle, indices: Sequence[Any], *, are_tested: bool = True) -> ir.Value | Bundle:
     """`v[i]`, `m[i, j]`, `m[i]`."""
     dtype = value.type
     if isinstance(indices[0], Part):
         part = indices[0]
         return Bundle(part.dtype, value.values[part.start : part.start + part.size])
-    chosen = positions(frame, dtype, indices)
+    chosen = positions(frame, dtype, indices, are_tested=are_tested)
     if not isinstance(dtype, Mat):
         return _pick(frame, chosen[0], value.values)
     rows = [Bundle(Vec(dtype.columns, dtype.dtype), row) for row in value.rows]
@@ -86,14 +104,14 @@ def extract(frame: Frame, value: Bundle, indices: Sequence[Any]) -> ir.Value | B
     return row if len(chosen) == 1 else _pick(frame, chosen[1], row.values)
 
 
-def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bundle:
+def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any, *, are_tested: bool = True) -> Bundle:
     """The bundle with one component, one row, or one part with a name, replaced."""
     dtype = value.type
     if isinstance(indices[0], Part):
         place = indices[0]
         new = _fitting(frame, part, place.dtype, dtype)
         return Bundle(dtype, (*value.values[: place.start], *new.values, *value.values[place.start + place.size :]))
-    chosen = positions(frame, dtype, indices)
+    chosen = positions(frame, dtype, indices, are_tested=are_tested)
     if isinstance(dtype, Mat) and len(chosen) == 1:
         row = _fitting(frame, part, Vec(dtype.columns, dtype.dtype), dtype)
         return _replace(frame, value, chosen, lambda column: row.values[column])
@@ -122,7 +140,7 @@ def known_slice(
 
 
 def sectioned(
-    frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any]
+    frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any], *, are_tested: bool = True
 ) -> tuple[Aggregate, list[tuple[Any, ...]]]:
     """The type of `v[1:3]`, `m[0:2, 1]`, `m[:, ::-1]`, and the indices of its components, in order."""
     if isinstance(dtype, Scalar) or len(indices) > len(dtype.shape):
@@ -131,9 +149,9 @@ def sectioned(
     axes: list[Sequence[Any]] = []
     shape: list[int] = []
     left_out = [Slice(None, None)] * (len(dtype.shape) - len(indices))
-    for count, index in zip(dtype.shape, [*indices, *left_out], strict=True):
+    for axis, (count, index) in enumerate(zip(dtype.shape, [*indices, *left_out], strict=True)):
         if not isinstance(index, Slice):
-            axes.append((position(frame, index, count, dtype),))
+            axes.append((position(frame, index, axis, dtype, is_tested=are_tested),))
             continue
         axes.append(range(count)[known_slice(frame, index, repr(dtype))])
         shape.append(len(axes[-1]))
@@ -144,7 +162,7 @@ def sectioned(
 def section(frame: Frame, value: Bundle, indices: Sequence[Any]) -> Bundle:
     """The components in a slice, as a vector or matrix."""
     dtype, chosen = sectioned(frame, value.type, indices)
-    return Bundle(dtype, tuple(extract(frame, value, where) for where in chosen))  # type: ignore[misc]
+    return Bundle(dtype, tuple(extract(frame, value, at, are_tested=False) for at in chosen))  # type: ignore[misc]
 
 
 def section_values(frame: Frame, dtype: Aggregate, value: Any) -> Sequence[ir.Value]:

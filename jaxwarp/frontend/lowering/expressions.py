@@ -16,7 +16,7 @@ from jaxwarp.frontend.lowering.components import component_element, extract, kno
 from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
-from jaxwarp.frontend.lowering.short_circuit import Side, append, aside, branch, joined_condition
+from jaxwarp.frontend.lowering.short_circuit import Side, append, append_both, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
@@ -212,7 +212,7 @@ def chosen(frame: Frame, what: str, test: bool | ir.Value, then: Side, orelse: S
         append(frame, (then if test else orelse).ops)
         return _own(frame, a if test else b)
     if then.is_cheap and orelse.is_cheap:
-        append(frame, (*then.ops, *orelse.ops))
+        append_both(frame, test, then, orelse)
         pairs = zip(merged.left, merged.right, strict=True)
         return _own(frame, merged.rebuild([frame.ops.call("select", test, x, y) for x, y in pairs]))
     return branch(frame, test, then, orelse, merged)

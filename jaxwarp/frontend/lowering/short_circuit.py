@@ -1,4 +1,8 @@
-"""`and`, `or`, `a if c else b`: a side is not evaluated where the condition decides, unless nobody could tell."""
+"""`and`, `or`, `a if c else b`: a side is not evaluated where the condition decides, unless nobody could tell.
+
+Tests of indices (`INSIDE`) do not count, since release mode has none: where both sides are computed they are under the
+condition.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,9 @@ class Side:
     @property
     def is_cheap(self) -> bool:
         """Few operations, without loads, effects or control flow: computing them needlessly does no harm."""
-        pure = all(isinstance(op, (ir.Const, ir.Call, ir.Tid, ir.Size)) for op in self.ops)
-        return len(self.ops) <= _CHEAP and pure and not self.advanced
+        ops, _ = _apart(self.ops)
+        pure = all(isinstance(op, (ir.Const, ir.Call, ir.Tid, ir.Size)) for op in ops)
+        return len(ops) <= _CHEAP and pure and not self.advanced
 
 
 def aside(frame: Frame, evaluate: Callable[[], Any]) -> Side:
@@ -72,14 +77,42 @@ def joined_condition(
 
     with frame.assuming(first, not decided):
         side = aside(frame, evaluate)
+    none = Side(None, [], {})
     if side.is_cheap:
         if known[0] is (not decided):
             return first
-        append(frame, side.ops)
+        append_both(frame, first, *((none, side) if decided else (side, none)))
         return frame.ops.call(f"logical_{kind}", first, side.value)
     other = Side(frame.builder.const(decided, bool_), [], {})
     sides = (other, side) if decided else (side, other)
     return branch(frame, first, *sides, unify(frame, sides[0].value, sides[1].value))
+
+
+def append_both(frame: Frame, test: ir.Value, then: Side, orelse: Side) -> None:
+    """Appends the operations of two cheap sides, of which a condition chooses one."""
+    (then_ops, then_tests), (else_ops, else_tests) = _apart(then.ops), _apart(orelse.ops)
+    append(frame, (*then_ops, *else_ops))
+    if then_tests or else_tests:
+        blocks = ir.Block((), tuple(then_tests), ()), ir.Block((), tuple(else_tests), ())
+        frame.builder.append(ir.If((), test, *blocks, loc=frame.builder.loc))
+
+
+def _apart(ops: Sequence[ir.Op]) -> tuple[list[ir.Op], list[ir.Op]]:
+    """Operations, and those that only test, or choose between tests, with the extents that only they have."""
+    extents = {op.args[1] for op in ops if isinstance(op, ir.Tell) and op.kind == ir.INSIDE}
+    kept: list[ir.Op] = []
+    tests: list[ir.Op] = []
+    for op in ops:
+        is_extent = isinstance(op, ir.Const) and op.result in extents
+        (tests if is_extent or _only_tests(op) else kept).append(op)
+    return kept, tests
+
+
+def _only_tests(op: ir.Op) -> bool:
+    if isinstance(op, ir.If):
+        inside = [inner for block in op.blocks for inner in block.ops]
+        return not op.results and all(isinstance(inner, ir.Const) or _only_tests(inner) for inner in inside)
+    return isinstance(op, ir.Tell) and op.kind == ir.INSIDE
 
 
 def append(frame: Frame, ops: Sequence[ir.Op]) -> None:

@@ -134,7 +134,7 @@ class Section:
         whole = self.parent.get(frame)
         dtype, chosen = sectioned(frame, whole.type, self.indices)
         for where, new in zip(chosen, section_values(frame, dtype, value), strict=True):
-            whole = insert(frame, whole, where, new)
+            whole = insert(frame, whole, where, new, are_tested=False)
         self.parent.set(frame, whole)
 
     def is_atomic(self, frame: Frame, operator: str) -> bool:
@@ -148,7 +148,7 @@ class Section:
     def _elements(self, frame: Frame, value: Any) -> list[tuple[Element, ir.Value]]:
         assert isinstance(self.parent, Place)
         element = self.parent.element()
-        dtype, chosen = sectioned(frame, element_type(element), self.indices)
+        dtype, chosen = sectioned(frame, element_type(element), self.indices, are_tested=False)
         places = [component_element(frame, element, where) for where in chosen]
         return list(zip(places, section_values(frame, dtype, value), strict=True))
 

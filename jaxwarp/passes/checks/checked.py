@@ -22,9 +22,11 @@ from jaxwarp.passes.checks.race_scan import Scan, Scanned, make_scans, race_repo
 from jaxwarp.passes.checks.races import mark_accesses, shared_arrays
 from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_out
 from jaxwarp.passes.checks.steps import check_steps
+from jaxwarp.passes.checks.written import noted, without_notes
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.pipeline import fix_rounding
-from jaxwarp.passes.tells import failures_as, may_fail, prints
+from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.tells import failures_as, may_fail, prints, without_tests
 from jaxwarp.types import int64
 
 # So many reports are written where they are; a place to keep the first one of a thread costs all threads time.
@@ -45,6 +47,7 @@ class Debug:
         numbered: with "value", the reports by number; by default those of the kernel that is launched.
         arrays: what the parameters are called; none: as the kernel calls them.
         is_unlaunched: only the reports are wanted, whatever the extents.
+        is_derived: the kernel is one that derivatives make: what nothing in it uses nobody has written.
     """
 
     checks: tuple[str, ...]
@@ -55,6 +58,7 @@ class Debug:
     numbered: tuple[Report, ...] | None = None
     arrays: tuple[str, ...] = ()
     is_unlaunched: bool = False
+    is_derived: bool = False
 
     @property
     def is_value(self) -> bool:
@@ -75,7 +79,7 @@ class Debug:
         Integers are those of the launch itself, which tells of them, and what derivatives share is ordered by us.
         """
         checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
-        return replace(self.without_record(), checks=checks, arrays=arrays)
+        return replace(self.without_record(), checks=checks, arrays=arrays, is_derived=True)
 
 
 @dataclass(frozen=True)
@@ -115,24 +119,29 @@ def checked(
     record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))
     known = {p: tuple(map(_static, shape)) for p, shape in zip(kernel.params, shapes, strict=True)}
     static = tuple(map(_static, grid))
-    kernel = _with_assertions(kernel, reports, static, known)
+    kernel = _with_assertions(simplify(kernel) if debug.is_derived else kernel, reports, static, known)
+    asserted = frozenset(reports.of)
     if "integers" in debug.checks:
         kernel = check_integers(kernel, reports, static, known)
-    kernel = erase_rules(fix_rounding(kernel, fma=fma))
-    marked = shared_arrays(kernel, debug.batched, static, known) if _has_races(debug, static, known) else []
+    has_races = _has_races(debug, static, known)
+    kernel = kernel if "bounds" in debug.checks else without_tests(kernel)
+    kernel, notes = noted(kernel, reports, debug.checks, has_races)
+    kernel = erase_rules(fix_rounding(kernel, fma=fma, beside={*reports.of, *notes.params} - asserted))
+    marked = shared_arrays(kernel, debug.batched, static, known, notes.reads) if has_races else []
     if "steps" in debug.checks:
         kernel = check_steps(kernel, reports, static, known, record, debug.own, debug.max_steps)
     if "nan" in debug.checks:
         kernel = check_nan(kernel, reports)
     if "bounds" in debug.checks:
-        kernel = check_bounds(kernel, reports, static, known)
+        kernel = check_bounds(kernel, reports, static, known, notes.reads)
     races = [report for array in marked for *_, report in race_reports(array, reports, len(grid), debug.checks)]
     if not reports.of and not races:
         return None
     numbers = tuple(dict.fromkeys((*reports.of.values(), *races))) if debug.numbered is None else debug.numbered
     counts = tuple(n or 1 for n in static)  # all are known where there are marks
     scans = make_scans(marked, kernel, Scanned(reports, numbers, record, counts, debug.own, debug.checks))
-    kernel = mark_accesses(kernel, marked, counts) if marked else kernel
+    kernel = mark_accesses(kernel, marked, counts, notes.reads) if marked else kernel
+    kernel = without_notes(kernel, notes.params)
     at_once = not debug.checks and len(reports.of) <= _FEW_REPORTS
     made = lay_out(kernel, reports, numbers, record, extents, debug.own, at_once=at_once)
     return Checked(made, Layout(len(extents) - debug.own), numbers, scans)
@@ -152,7 +161,9 @@ def _with_assertions(
     if not is_known or not _ends(kernel) or prints(kernel):
         return failures_as(kernel, reports.tell)
     probe = Reports({})
-    check_bounds(erase_rules(fix_rounding(failures_as(kernel, lambda _b, _op: None, ends=False))), probe, grid, shapes)
+    kernel_on = without_tests(failures_as(kernel, lambda _b, _op: None, ends=False))
+    kernel_on, _ = noted(kernel_on, probe, ("bounds",), has_races=False)
+    check_bounds(erase_rules(fix_rounding(kernel_on, beside=())), probe, grid, shapes)
     return failures_as(kernel, reports.tell, ends=bool(probe.of))
 
 

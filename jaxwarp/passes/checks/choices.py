@@ -2,7 +2,7 @@
 
     %t = ne %b, 0
     %q = floordiv %a, %b       the choices of %q: (%t, True)
-    %r = select %t, %q, 0
+    %r = select %t, %q, 0      or    %s = gt %q, 1;  %r = logical_and %t, %s
 
 What fails on the side that is not chosen is no failure.
 """
@@ -44,10 +44,15 @@ def _through(user: Op | None, value: Value, found: dict[Value, Choices]) -> Choi
     if not isinstance(user, Call):
         return ()
     chosen = found.get(user.result, ())
-    if user.builtin.name != "select" or sum(argument is value for argument in user.args) > 1:
+    if sum(argument is value for argument in user.args) > 1:
         return chosen
-    condition, then, _ = user.args
-    return chosen if condition is value else ((condition, then is value), *chosen)
+    match user.builtin.name, user.args:
+        case "select", (condition, then, _) if condition is not value:
+            return ((condition, then is value), *chosen)
+        case ("logical_and" | "logical_or") as name, (first, second) if second is value:
+            return ((first, name == "logical_and"), *chosen)
+        case _:
+            return chosen
 
 
 def _is_before(places: dict[Value, tuple[Block, int]], condition: Value, value: Value) -> bool:

@@ -26,7 +26,8 @@ _HARMLESS = (
     "select", "min", "max", "min_number", "max_number", "neg", "abs", "copysign", "cast", "bitcast", "floor", "ceil",
     "round", "sign",
 )  # fmt: skip
-# Of what these make a NaN need not go on.
+# They may make a number of a NaN: that of an operand is looked for by itself.
+_STOPPING = ("pow",)
 _MOST_INDICES = 8
 
 
@@ -94,7 +95,7 @@ class _CheckNan(Rewriter):
         self.run[-1] = []
         b = self.b
         b.loc = None
-        used = {a for op in run for a in op.args}
+        used = {a for op in run if op.builtin.name not in _STOPPING for a in op.args}
         last = [op.result for op in run if op.result not in used]
         found = b.call(ROWS["isnan"], last[0])
         for value in last[1:]:

@@ -12,7 +12,7 @@ threads share an element for certain have no marks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, Tid, Value, walk
+from jaxwarp.ir.nodes import Atomic, Op, Param, Store, Tid, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.checks.reports import thread_number
 from jaxwarp.types import Scalar, int32, int64, uint16, uint32, uint64
@@ -32,7 +32,7 @@ from jaxwarp.unlocked import cached_property
 PLACES = 1 << 10
 TOP = 1 << 62
 KINDS = ("store", "load", "atomic")
-_Access = Load | Store | Atomic
+_Access = Store | Atomic
 
 
 @dataclass(frozen=True)
@@ -84,32 +84,51 @@ def halves(dtype: Scalar) -> int:
     return 2 if dtype.bits == 64 else 1
 
 
-def shared_arrays(kernel: Kernel, batched: int, grid: Sequence[Any], shapes: Shapes) -> list[Marked]:
-    """The arrays of which threads may share elements, so that there may be races."""
+def shared_arrays(
+    kernel: Kernel, batched: int, grid: Sequence[Any], shapes: Shapes, reads: Mapping[Param, Param]
+) -> list[Marked]:
+    """The arrays of which threads may share elements, so that there may be races.
+
+    Args:
+        kernel: the kernel, with notes of its loads.
+        batched: so many leading axes of the launch are those of batches.
+        grid, shapes: what is known of the extents.
+        reads: for the arrays that the kernel reads and writes, what notes of loads are stored to.
+    """
     found: dict[Param, list[_Access]] = {}
+    accesses_of = _accesses(kernel.params, reads)
     for op in walk(kernel.body):
-        if isinstance(op, Load | Store | Atomic) and op.param in kernel.params:
-            found.setdefault(op.param, []).append(op)
+        if (param := accesses_of(op)) is not None:
+            assert isinstance(op, Store | Atomic)
+            found.setdefault(param, []).append(op)
     batches = {op.result for op in walk(kernel.body) if isinstance(op, Tid) and op.axis < batched}
     forms = Forms(kernel, grid, shapes)
     arrays: list[Marked] = []
     for param, accesses in found.items():
-        kinds = {_kind(op) for op in accesses}
+        kinds = {_kind(op, param) for op in accesses}
         if not param.rank or not ("store" in kinds or kinds == {"atomic", "load"}) or _are_apart(accesses, forms):
             continue
-        places = tuple(dict.fromkeys(Place(_kind(op), op.loc) for op in accesses))
+        places = tuple(dict.fromkeys(Place(_kind(op, param), op.loc) for op in accesses))
         items = frozenset(a for a in range(param.rank) if all(op.indices[a] in batches for op in accesses))
         arrays.append(Marked(param, places[:PLACES], items))
     return arrays
 
 
-def mark_accesses(kernel: Kernel, arrays: Sequence[Marked], grid: Sequence[int]) -> Kernel:
+def mark_accesses(
+    kernel: Kernel, arrays: Sequence[Marked], grid: Sequence[int], reads: Mapping[Param, Param]
+) -> Kernel:
     """The kernel with marks of what its threads touch, which are parameters at its end."""
-    return _Mark({a.param: a for a in arrays}, grid).kernel(kernel)
+    return _Mark({a.param: a for a in arrays}, grid, reads).kernel(kernel)
 
 
-def _kind(op: _Access) -> str:
-    return "store" if isinstance(op, Store) else "load" if isinstance(op, Load) else "atomic"
+def _accesses(params: Iterable[Param], reads: Mapping[Param, Param]) -> Callable[[Op], Param | None]:
+    """Which array an operation touches. Loads are where they are noted, also those that are gone."""
+    touched = {p: p for p in params} | {note: p for p, note in reads.items()}
+    return lambda op: touched.get(op.param) if isinstance(op, Store | Atomic) else None
+
+
+def _kind(op: _Access, param: Param) -> str:
+    return "atomic" if isinstance(op, Atomic) else "store" if op.param is param else "load"
 
 
 def _are_apart(accesses: Sequence[_Access], forms: Forms) -> bool:
@@ -121,10 +140,11 @@ def _are_apart(accesses: Sequence[_Access], forms: Forms) -> bool:
 
 
 class _Mark(Rewriter):
-    def __init__(self, arrays: dict[Param, Marked], grid: Sequence[int]):
+    def __init__(self, arrays: dict[Param, Marked], grid: Sequence[int], reads: Mapping[Param, Param]):
         super().__init__()
         self.b = Builder(self.scopes)
         self.arrays, self.grid = arrays, grid
+        self.touched = _accesses(arrays, {p: note for p, note in reads.items() if p in arrays})
 
     def kernel(self, kernel: Kernel) -> Kernel:
         made = super().kernel(kernel)
@@ -132,18 +152,20 @@ class _Mark(Rewriter):
         return Kernel(made.name, made.grid_rank, (*made.params, *marks), made.body, made.locals)
 
     def op(self, op: Op) -> None:
-        if isinstance(op, Load | Store | Atomic) and op.param in self.arrays:
+        param = self.touched(op)
+        if param is not None:
+            assert isinstance(op, Store | Atomic)
             self.b.loc = op.loc
-            self.mark(op, self.arrays[op.param])
+            self.mark(op, self.arrays[param])
         self.copy(op)
 
     def mark(self, op: _Access, array: Marked) -> None:
-        b, kind = self.b, _kind(op)
+        b, kind = self.b, _kind(op, array.param)
         place = next((n for n, p in enumerate(array.places) if p == Place(kind, op.loc)), len(array.places) - 1)
         shifted = b.call(ROWS["mul"], thread_number(b, self.grid), b.const(PLACES, int64))
         number = b.call(ROWS["add"], shifted, b.const(place, int64))
         self.keep(array, op, array.field(kind), number)
-        if isinstance(op, Store):
+        if isinstance(op, Store) and kind == "store":
             for half, bits in enumerate(_bits(b, op.value)):
                 self.keep(array, op, array.value_field + 2 * half, bits)
 

@@ -24,7 +24,7 @@ from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
 from jaxwarp.passes.checks.out_of_range import require_in_range
-from jaxwarp.passes.tells import says, without_failures
+from jaxwarp.passes.tells import says, without_failures, without_tests
 from jaxwarp.types import Absent, Array, Element
 
 Shape = tuple[Dim, ...] | None
@@ -113,6 +113,9 @@ def bind(
     fitted, grid = fit_grid(specialized, extents)
     require_sizes_fit(specialized, shapes)
     require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
+    debug = debug_for(fitted, mode_of(kernel) if options.mode is None else options.mode)
+    if debug is None or "bounds" not in debug.checks:
+        fitted = without_tests(fitted)
     found = tuple(roles_in(analyze(fitted), grid, shapes) if roles is None else roles)
     return Launch(
         intern_kernel(fitted),
@@ -122,8 +125,9 @@ def bind(
         options.vmap_method,
         options.cuda,
         kernel.options.get("fma", True),
-        options.has_side_effect or says(fitted),
-        debug=debug_for(fitted, mode_of(kernel) if options.mode is None else options.mode),
+        # In debug mode it is run, and tested, also where only its derivative is used, or nothing.
+        options.has_side_effect or says(fitted) or debug is not None,
+        debug=debug,
     )
 
 

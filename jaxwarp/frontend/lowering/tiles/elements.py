@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelValueError
+from jaxwarp.frontend.lowering.components import test_inside
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, StructValue, StructView, Tile, View
@@ -80,9 +81,14 @@ def split_index(frame: Frame, shape: Sequence[int], flat: ir.Value) -> Indices:
     return (flat, *reversed(found))
 
 
-def position(frame: Frame, index: Any, extent: int) -> ir.Value:
+def in_place(_frame: Frame, indices: Indices) -> Indices:
+    """The place of the elements of a tile that is its whole array."""
+    return indices
+
+
+def position(frame: Frame, tile: Tile, axis: int, index: Any) -> ir.Value:
     """An index along an axis of a tile; it counts from the end if it is negative."""
-    known = frame.known(index)
+    known, extent = frame.known(index), tile.shape[axis]
     if isinstance(known, int) and not isinstance(known, bool):
         if not -extent <= known < extent:
             raise KernelValueError(
@@ -91,4 +97,7 @@ def position(frame: Frame, index: Any, extent: int) -> ir.Value:
             )
         return frame.constant(known % extent, int32)
     found = frame.index(index, "an index of a tile")
-    return frame.from_end(index, found, lambda: frame.constant(extent, int32))
+    found = frame.from_end(index, found, lambda: frame.constant(extent, int32))
+    if tile.place is not in_place:  # what leaves a part may stay in the array
+        test_inside(frame, found, extent, f"axis {axis} of a part or view of tile {tile.name}")
+    return found

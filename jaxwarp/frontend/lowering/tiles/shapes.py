@@ -217,7 +217,7 @@ def _element(frame: Frame, name: str, tile: Tile, indices: Any) -> Any:
         raise KernelTypeError(
             f"{name}: expected {tile.ndim} indices for {tile.type!r}, got {len(indices)}", hint="write t[i, j]"
         )
-    return element(frame, tile, tuple(position(frame, i, n) for i, n in zip(indices, tile.shape, strict=True)))
+    return element(frame, tile, tuple(position(frame, tile, axis, i) for axis, i in enumerate(indices)))
 
 
 @tile_function(

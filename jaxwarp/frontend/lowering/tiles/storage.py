@@ -11,7 +11,7 @@ from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import store_element
 from jaxwarp.frontend.lowering.merge import taken_apart
 from jaxwarp.frontend.lowering.structs import store_struct, stored_value
-from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap, position, seen_as
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, in_place, load, overlap, position, seen_as
 from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
 from jaxwarp.frontend.lowering.values import Element, Slice, StructValue, Tile, describe, is_literal, type_of
 from jaxwarp.ir import nodes as ir
@@ -21,7 +21,7 @@ from jaxwarp.types import int32
 def allocate(frame: Frame, dtype: Any, shape: Sequence[int]) -> Tile:
     """A tile whose elements have no value yet."""
     storage = own_array(frame, own_name(frame, "tile"), dtype, tuple(shape), cleared=False)
-    return Tile(storage, tuple(shape), lambda _, indices: indices)
+    return Tile(storage, tuple(shape), in_place)
 
 
 def filled(frame: Frame, shape: Sequence[int], value_at: Callable[[Indices], Any], dtype: Any = None) -> Tile:
@@ -189,7 +189,7 @@ def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element 
     if any(isinstance(i, Tile) for i in indices):
         return _gathered(frame, tile, indices)
     given = [*indices, *[Slice(None, None)] * (count - len(indices))]
-    found = [_along(frame, tile, i, n) for i, n in zip(given, tile.shape, strict=True)]
+    found = [_along(frame, tile, axis, i) for axis, i in enumerate(given)]
     fixed = tuple(axis for axis in found if not isinstance(axis, range))
     if len(fixed) == count:
         return element(frame, tile, fixed)
@@ -201,10 +201,11 @@ def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element 
     return seen_as(tile, tuple(len(axis) for axis in found if isinstance(axis, range)), place)
 
 
-def _along(frame: Frame, tile: Tile, index: Any, extent: int) -> ir.Value | range:
+def _along(frame: Frame, tile: Tile, number: int, index: Any) -> ir.Value | range:
     """What an index names along an axis: one place, or those of a slice."""
     if not isinstance(index, Slice):
-        return position(frame, index, extent)
+        return position(frame, tile, number, index)
+    extent = tile.shape[number]
     chosen = range(extent)[known_slice(frame, index, "a tile", "the shape of a tile is part of its type")]
     if not chosen:
         raise KernelValueError(
@@ -234,7 +235,7 @@ def _gathered(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile:
         )
 
     def value_at(at: Indices) -> Any:
-        number = position(frame, load(frame, numbers, (at[axis],)), tile.shape[axis])
+        number = position(frame, tile, axis, load(frame, numbers, (at[axis],)))
         return load(frame, tile, (*at[:axis], number, *at[axis + 1 :]))
 
     return filled(frame, (*tile.shape[:axis], numbers.shape[0], *tile.shape[axis + 1 :]), value_at, tile.dtype)
