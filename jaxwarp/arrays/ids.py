@@ -30,7 +30,6 @@ from jaxwarp.memory.region import Region, Spans, array_region
 from jaxwarp.structs.declare import struct
 from jaxwarp.types import (
     ENDLESS,
-    MEMORY_AT,
     NAMED,
     Array,
     Id,
@@ -55,6 +54,7 @@ from jaxwarp.types import (
 _SCALARS: tuple[Scalar, ...] = (float16, float32, float64, int32, int64, uint32)
 _ZEROS = 16  # words: as long as the longest element
 _FIRST_ROWS = 8
+_MIDDLE = 4096  # bytes on both sides of where memory begins, as an array
 
 
 class _Living:
@@ -125,10 +125,12 @@ class Tables:
 
     def __init__(self, place: Outside):
         self._place, self._lock = place, threading.Lock()
-        self._of = {kind: _Table(place, kind) for kind in _CLASSES}
-        memory = {s.name: placed_array(place, s.name, s, (ENDLESS,), MEMORY_AT, None, None, None) for s in _SCALARS}
+        # CPU code reads the first elements of an array for lanes that are off: they have to be there.
+        self._middle = place.make(np.dtype(np.int64), (2 * _MIDDLE // 8,))
+        origin = self._middle.address + _MIDDLE
+        self._of = {kind: _Table(place, kind, origin) for kind in _CLASSES}
+        self._memory = {s.name: placed_array(place, s.name, s, (ENDLESS,), origin, None, None, None) for s in _SCALARS}
         self._kind: Any = tables_type().kind
-        self._memory = memory
         self.value: Any = None
 
     def now(self) -> tuple[Any, list[Any]]:
@@ -141,6 +143,11 @@ class Tables:
                 self.value.__dict__.update({**rows, **self._memory})
             return self.value, [value for _, values in found for value in values]
 
+    @property
+    def regions(self) -> list[Region]:
+        """Where the objects are."""
+        return [region for table in self._of.values() for region in table.regions]
+
     def meets(self, low: int, high: int) -> bool:
         """Whether an object may have a byte in common with those from one address to before another."""
         return any(table.spans.meets(low, high) for table in self._of.values())
@@ -149,10 +156,10 @@ class Tables:
 class _Table:
     """The rows of one class."""
 
-    def __init__(self, place: Outside, kind: type):
+    def __init__(self, place: Outside, kind: type, origin: int):
         found = struct_of(kind)
         assert found is not None
-        self._place, self._struct, self._named = place, found, getattr(kind, NAMED)
+        self._place, self._struct, self._named, self._origin = place, found, getattr(kind, NAMED), origin
         self._types = id_leaves(found)
         self._leaves = [leaf for types in self._types for leaf in types]
         self._values = 1 + 3 * len(self._leaves)
@@ -194,6 +201,10 @@ class _Table:
             self.array = uploaded(self._place, self.array, self._rows)
         return self.array is not before, [v for _, v in living]
 
+    @property
+    def regions(self) -> list[Region]:
+        return [region for regions, _ in self._seen.values() for region in regions]
+
     def _look(self, one: _Living, value: Any) -> bool:
         """Sets the row of an object, unless it is as it was."""
         if one.row in self._seen and kept(value, self) == one.number:
@@ -210,8 +221,8 @@ class _Table:
                 continue
             region, copied = _region(self._place, leaf, f"{self._struct!r}: {name}")
             found.append(region)
-            # Without an owner: what nobody else has may be changed in place, see `held.are_held_alone`.
-            regions.append(replace(region, owner=None))
+            # On the host without an owner: what nobody else has is changed in place, see `held.are_held_alone`.
+            regions.append(replace(region, owner=None) if self._place is HOST else region)
             copies.append(copied)
         self._set(one.row, one.number, found)
         self._seen[one.row] = regions, copies
@@ -224,14 +235,14 @@ class _Table:
         for k, ((name, type_), leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
             scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
             size, zeros = scalar.numpy.itemsize, self._place_of(row, self._zeros)
-            start, count, stride = (zeros - MEMORY_AT) // size, -1 if leaf is None else 0, 0
+            start, count, stride = (zeros - self._origin) // size, -1 if leaf is None else 0, 0
             if not isinstance(type_, Array):
                 value = self._named.nothing.get(name, 0) if row == 0 else leaf
                 words = _words(type_)
                 entries[column : column + words] = _as_words(type_, value, words)
-                start, column = (self._place_of(row, column) - MEMORY_AT) // size, column + words
+                start, column = (self._place_of(row, column) - self._origin) // size, column + words
             elif isinstance(leaf, Region) and leaf.shape[0]:
-                start, count, stride = (leaf.address - MEMORY_AT) // size, leaf.shape[0], leaf.strides[0] // size
+                start, count, stride = (leaf.address - self._origin) // size, leaf.shape[0], leaf.strides[0] // size
             elif row == 0:
                 count = self._named.nothing.get(name, count)
             entries[1 + 3 * k : 4 + 3 * k] = start, count, stride
