@@ -19,7 +19,7 @@ import jax
 import jax.core
 import numpy as np
 
-from jaxwarp.arrays.held import keep, kept
+from jaxwarp.arrays.held import keep, kept_of_fields
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.errors import KernelTypeError
@@ -182,33 +182,40 @@ class _Table:
 
     def update(self) -> tuple[bool, list[Any]]:
         """Makes the rows those of the objects that are alive. Whether the array is another one, and the objects."""
-        living = [(one, v) for one, v in REGISTRY.living(self._struct.kind) if _is_at(self._place, v)]
-        before, is_changed = self.array, False
+        living, before = REGISTRY.living(self._struct.kind), self.array
+        if len(living) != len(self._seen) or not all(self._is_current(one, value) for one, value in living):
+            self._update(living)
+        return self.array is not before, [value for _, value in living]
+
+    def _is_current(self, one: _Living, value: Any) -> bool:
+        return one.row in self._seen and kept_of_fields(value, self) == one.number
+
+    def _update(self, living: Sequence[tuple[_Living, Any]]) -> None:
         most = max((one.row for one, _ in living), default=0)
         if most >= len(self._rows):
             self._resize(2 * most)
         for row in self._seen.keys() - {one.row for one, _ in living}:
             del self._seen[row]
-            self._rows[row, 0], is_changed = -1, True
+            self._rows[row, 0] = -1
         for one, value in living:
-            is_changed |= self._look(one, value)
-        if is_changed:
-            self.spans = Spans()
-            for regions, _ in self._seen.values():
-                for region in regions:
-                    self.spans.add(region)
-        if is_changed or self.array is not before:
-            self.array = uploaded(self._place, self.array, self._rows)
-        return self.array is not before, [v for _, v in living]
+            if not self._is_current(one, value):
+                self._look(one, value)
+        self.spans = Spans()
+        for regions, _ in self._seen.values():
+            for region in regions:
+                self.spans.add(region)
+        uploaded(self._place, self.array, self._rows)
 
     @property
     def regions(self) -> list[Region]:
         return [region for regions, _ in self._seen.values() for region in regions]
 
-    def _look(self, one: _Living, value: Any) -> bool:
-        """Sets the row of an object, unless it is as it was."""
-        if one.row in self._seen and kept(value, self) == one.number:
-            return False
+    def _look(self, one: _Living, value: Any) -> None:
+        """Sets the row of an object; of one that is elsewhere there is none."""
+        if not _is_at(self._place, value):
+            self._rows[one.row, 0], self._seen[one.row] = -1, ([], [])
+            keep(value, self, one.number)
+            return
         found: list[Any] = []
         regions, copies = [], []
         pairs = zip(self._types, spread_struct(self._struct, value), strict=True)
@@ -227,7 +234,6 @@ class _Table:
         self._set(one.row, one.number, found)
         self._seen[one.row] = regions, copies
         keep(value, self, one.number)
-        return True
 
     def _set(self, row: int, number: int, leaves: Sequence[Any]) -> None:
         """A row: of arrays, regions, or None; of values, these. 0 in place of a leaf: there is nothing."""
@@ -259,11 +265,10 @@ def placed_rows(place: Outside, rows: np.ndarray) -> HostArray:
     return HostArray("ids", Array(int64, 2), place.make(rows.dtype, rows.shape), is_writable=False)
 
 
-def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> HostArray:
-    """The array with rows as they are now."""
+def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> None:
+    """Brings rows to where launches read them."""
     if place is not HOST:
         place.put(array._region, rows)
-    return array
 
 
 def _words(type_: Any) -> int:

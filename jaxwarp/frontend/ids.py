@@ -51,7 +51,7 @@ def object_named(frame: Frame, struct: Struct, number: ir.Value) -> StructValue:
     if tables is None:
         raise IdError(
             f"a {struct!r} is chosen by a number here, which only launches outside of JAX look up",
-            hint=f"pass the {struct!r} itself, in JAX and for derivatives; in a jax_callable, graph_mode=GraphMode.NONE",
+            hint=f"pass the {struct!r} itself in JAX and for derivatives; a jax_callable may say GraphMode.NONE",
         )
     return _Found(frame, tables, struct, named, number).struct()
 

@@ -20,6 +20,7 @@ from jaxwarp.frontend.ids import TABLES
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.pipeline import prepare
+from jaxwarp.types import ENDLESS, Array, element_scalar, id_leaves, struct_of
 from tests.geometry.brute import sphere
 from tests.hostcuda import launch_at
 
@@ -586,11 +587,31 @@ def test_volumes_have_the_type_that_is_asked_for():
 
 
 class AllMemory:
-    """Memory from an address on, as an array of NumPy."""
+    """Memory from an address on, as an array of NumPy, where it has no elements before the first one."""
 
-    def __init__(self, region):
-        place = region.address, False
-        self.__array_interface__ = {"data": place, "shape": region.shape, "typestr": region.dtype.str, "version": 3}
+    AT = 64
+
+    def __init__(self, dtype, count):
+        self.__array_interface__ = {"data": (self.AT, False), "shape": (count,), "typestr": dtype.str, "version": 3}
+
+
+def from_low_addresses(operands):
+    """Operands of NumPy, where memory begins at a low address: rows have other starts."""
+    origin = next(r.address for r in operands if r.shape == (ENDLESS,))
+    kinds, found = iter(tables_at(HOST)._of), []
+    for region in operands:
+        if region.shape == (ENDLESS,):
+            found.append(np.asarray(AllMemory(region.dtype, ENDLESS)))
+        elif region.dtype == np.int64:
+            rows = region.here.copy()
+            types = [type_ for leaf in id_leaves(struct_of(next(kinds))) for _, type_ in leaf]
+            elements = [t.dtype if isinstance(t, Array) else t for t in types]
+            sizes = np.array([element_scalar(e).numpy.itemsize for e in elements])
+            rows[:, 1 : 1 + 3 * len(types) : 3] += (origin - AllMemory.AT) // sizes
+            found.append(rows)
+        else:
+            found.append(region.here)
+    return found
 
 
 def operands_of(kernel, values):
@@ -602,9 +623,10 @@ def operands_of(kernel, values):
 
 
 @pytest.mark.parametrize("target", ["interpreter", "cuda"])
-@pytest.mark.parametrize(("kernel", "make"), [(of_array, lambda: [plane(0.5), plane(1.5)]), (vectors, lambda: [])])
+@pytest.mark.parametrize(("kernel", "make"), [(of_array, lambda: [plane(0.5), plane(1.5)]), (vectors, list)])
 def test_every_target_finds_the_same(target, kernel, make):
-    objects = make() or [wp.Volume.load_from_numpy(np.arange(192, dtype=np.float32).reshape(4, 4, 4, 3), bg_value=wp.vec3())]
+    dense = np.arange(192, dtype=np.float32).reshape(4, 4, 4, 3)
+    objects = make() or [wp.Volume.load_from_numpy(dense, bg_value=wp.vec3())]
     ids = wp.array([*(x.id for x in objects), 0, 7, 1 << 32, objects[0].id], dtype=wp.uint64)
     o, expected = wp.zeros(ids.size, dtype=float), wp.zeros(ids.size, dtype=float)
     made, operands, alive = operands_of(kernel, [ids, o])
@@ -614,7 +636,7 @@ def test_every_target_finds_the_same(target, kernel, make):
         numbers = [ids.size if source < 0 else shapes[source][axis] for source, axis in code.geometry]
         launch_at(made, code, [r.address for r in operands], [*numbers, ids.size], 2, 4)
     else:
-        interpret(made, (ids.size,), [np.asarray(AllMemory(r)) for r in operands])
+        interpret(made, (ids.size,), from_low_addresses(operands))
     before, wp.config.mode = wp.config.mode, "release"
     wp.launch(kernel, ids.size, [ids], [expected])
     wp.config.mode = before
