@@ -106,13 +106,13 @@ def _is_outside(leaf: Any) -> bool:
 # What JAX is given for an id is the object, a value there.
 jax.tree_util.register_pytree_node(Id, lambda given: ((given.value,), None), lambda _, parts: parts[0])
 REGISTRY = Registry()
+id_of = REGISTRY.id_of
 _CLASSES: list[type] = []
 
 
 def give_ids(kind: type, named: Named) -> None:
-    """Lets kernels find the objects of a class by their ids: `value.id`."""
+    """Lets kernels find the objects of a class by their ids."""
     setattr(kind, NAMED, named)
-    kind.id = property(REGISTRY.id_of, doc="The number that names it, 0 being none; in JAX, the value itself.")
     _CLASSES.append(kind)
 
 
