@@ -127,9 +127,12 @@ class Tables:
         self._place, self._lock = place, threading.Lock()
         # CPU code reads the first elements of an array for lanes that are off: they have to be there.
         self._middle = place.make(np.dtype(np.int64), (2 * _MIDDLE // 8,))
-        origin = self._middle.address + _MIDDLE
-        self._of = {kind: _Table(place, kind, origin) for kind in _CLASSES}
-        self._memory = {s.name: placed_array(place, s.name, s, (ENDLESS,), origin, None, None, None) for s in _SCALARS}
+        # Not all in one place: they would be one array that is given several times.
+        origins = {s: self._middle.address + _MIDDLE + 64 * k for k, s in enumerate(_SCALARS)}
+        self._of = {kind: _Table(place, kind, origins) for kind in _CLASSES}
+        self._memory = {
+            s.name: placed_array(place, s.name, s, (ENDLESS,), at, None, None, None) for s, at in origins.items()
+        }
         self._kind: Any = tables_type().kind
         self.value: Any = None
 
@@ -156,10 +159,10 @@ class Tables:
 class _Table:
     """The rows of one class."""
 
-    def __init__(self, place: Outside, kind: type, origin: int):
+    def __init__(self, place: Outside, kind: type, origins: dict[Scalar, int]):
         found = struct_of(kind)
         assert found is not None
-        self._place, self._struct, self._named, self._origin = place, found, getattr(kind, NAMED), origin
+        self._place, self._struct, self._named, self._origins = place, found, getattr(kind, NAMED), origins
         self._types = id_leaves(found)
         self._leaves = [leaf for types in self._types for leaf in types]
         self._values = 1 + 3 * len(self._leaves)
@@ -241,14 +244,15 @@ class _Table:
         for k, ((name, type_), leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
             scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
             size, zeros = scalar.numpy.itemsize, self._place_of(row, self._zeros)
-            start, count, stride = (zeros - self._origin) // size, -1 if leaf is None else 0, 0
+            origin = self._origins[scalar]
+            start, count, stride = (zeros - origin) // size, -1 if leaf is None else 0, 0
             if not isinstance(type_, Array):
                 value = self._named.nothing.get(name, 0) if row == 0 else leaf
                 words = _words(type_)
                 entries[column : column + words] = _as_words(type_, value, words)
-                start, column = (self._place_of(row, column) - self._origin) // size, column + words
+                start, column = (self._place_of(row, column) - origin) // size, column + words
             elif isinstance(leaf, Region) and leaf.shape[0]:
-                start, count, stride = (leaf.address - self._origin) // size, leaf.shape[0], leaf.strides[0] // size
+                start, count, stride = (leaf.address - origin) // size, leaf.shape[0], leaf.strides[0] // size
             elif row == 0:
                 count = self._named.nothing.get(name, count)
             entries[1 + 3 * k : 4 + 3 * k] = start, count, stride

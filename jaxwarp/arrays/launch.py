@@ -314,7 +314,8 @@ def _run(
         try:
             _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
         except KernelTypeError as error:
-            if not (isinstance(error, IdError) or has_objects(kernel, params)):
+            is_taped = is_recorded and recording.get() is not None  # which takes objects alone
+            if not isinstance(error, IdError) and (is_taped or not has_objects(kernel, params)):
                 raise
         else:
             given.looks_up = False

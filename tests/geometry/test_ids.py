@@ -597,17 +597,17 @@ class AllMemory:
 
 def from_low_addresses(operands):
     """Operands of NumPy, where memory begins at a low address: rows have other starts."""
-    origin = next(r.address for r in operands if r.shape == (ENDLESS,))
+    origins = {r.dtype: r.address for r in operands if r.shape == (ENDLESS,)}
     kinds, found = iter(tables_at(HOST)._of), []
     for region in operands:
         if region.shape == (ENDLESS,):
             found.append(np.asarray(AllMemory(region.dtype, ENDLESS)))
-        elif region.dtype == np.int64:
+        elif region.dtype == np.int64 and len(region.shape) == 2:
             rows = region.here.copy()
             types = [type_ for leaf in id_leaves(struct_of(next(kinds))) for _, type_ in leaf]
             elements = [t.dtype if isinstance(t, Array) else t for t in types]
-            sizes = np.array([element_scalar(e).numpy.itemsize for e in elements])
-            rows[:, 1 : 1 + 3 * len(types) : 3] += (origin - AllMemory.AT) // sizes
+            scalars = [element_scalar(e).numpy for e in elements]
+            rows[:, 1 : 1 + 3 * len(types) : 3] += [(origins[t] - AllMemory.AT) // t.itemsize for t in scalars]
             found.append(rows)
         else:
             found.append(region.here)
