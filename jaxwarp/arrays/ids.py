@@ -19,7 +19,7 @@ import jax
 import jax.core
 import numpy as np
 
-from jaxwarp.arrays.held import keep, kept
+from jaxwarp.arrays.held import keep, kept_of_fields
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.errors import KernelTypeError
@@ -30,7 +30,6 @@ from jaxwarp.memory.region import Region, Spans, array_region
 from jaxwarp.structs.declare import struct
 from jaxwarp.types import (
     ENDLESS,
-    MEMORY_AT,
     NAMED,
     Array,
     Id,
@@ -55,6 +54,7 @@ from jaxwarp.types import (
 _SCALARS: tuple[Scalar, ...] = (float16, float32, float64, int32, int64, uint32)
 _ZEROS = 16  # words: as long as the longest element
 _FIRST_ROWS = 8
+_MIDDLE = 4096  # bytes on both sides of where memory begins, as an array
 
 
 class _Living:
@@ -106,13 +106,13 @@ def _is_outside(leaf: Any) -> bool:
 # What JAX is given for an id is the object, a value there.
 jax.tree_util.register_pytree_node(Id, lambda given: ((given.value,), None), lambda _, parts: parts[0])
 REGISTRY = Registry()
+id_of = REGISTRY.id_of
 _CLASSES: list[type] = []
 
 
 def give_ids(kind: type, named: Named) -> None:
-    """Lets kernels find the objects of a class by their ids: `value.id`."""
+    """Lets kernels find the objects of a class by their ids."""
     setattr(kind, NAMED, named)
-    kind.id = property(REGISTRY.id_of, doc="The number that names it, 0 being none; in JAX, the value itself.")
     _CLASSES.append(kind)
 
 
@@ -125,10 +125,15 @@ class Tables:
 
     def __init__(self, place: Outside):
         self._place, self._lock = place, threading.Lock()
-        self._of = {kind: _Table(place, kind) for kind in _CLASSES}
-        memory = {s.name: placed_array(place, s.name, s, (ENDLESS,), MEMORY_AT, None, None, None) for s in _SCALARS}
+        # CPU code reads the first elements of an array for lanes that are off: they have to be there.
+        self._middle = place.make(np.dtype(np.int64), (2 * _MIDDLE // 8,))
+        # Not all in one place: they would be one array that is given several times.
+        origins = {s: self._middle.address + _MIDDLE + 64 * k for k, s in enumerate(_SCALARS)}
+        self._of = {kind: _Table(place, kind, origins) for kind in _CLASSES}
+        self._memory = {
+            s.name: placed_array(place, s.name, s, (ENDLESS,), at, None, None, None) for s, at in origins.items()
+        }
         self._kind: Any = tables_type().kind
-        self._memory = memory
         self.value: Any = None
 
     def now(self) -> tuple[Any, list[Any]]:
@@ -141,6 +146,11 @@ class Tables:
                 self.value.__dict__.update({**rows, **self._memory})
             return self.value, [value for _, values in found for value in values]
 
+    @property
+    def regions(self) -> list[Region]:
+        """Where the objects are."""
+        return [region for table in self._of.values() for region in table.regions]
+
     def meets(self, low: int, high: int) -> bool:
         """Whether an object may have a byte in common with those from one address to before another."""
         return any(table.spans.meets(low, high) for table in self._of.values())
@@ -149,10 +159,10 @@ class Tables:
 class _Table:
     """The rows of one class."""
 
-    def __init__(self, place: Outside, kind: type):
+    def __init__(self, place: Outside, kind: type, origins: dict[Scalar, int]):
         found = struct_of(kind)
         assert found is not None
-        self._place, self._struct, self._named = place, found, getattr(kind, NAMED)
+        self._place, self._struct, self._named, self._origins = place, found, getattr(kind, NAMED), origins
         self._types = id_leaves(found)
         self._leaves = [leaf for types in self._types for leaf in types]
         self._values = 1 + 3 * len(self._leaves)
@@ -175,29 +185,40 @@ class _Table:
 
     def update(self) -> tuple[bool, list[Any]]:
         """Makes the rows those of the objects that are alive. Whether the array is another one, and the objects."""
-        living = [(one, v) for one, v in REGISTRY.living(self._struct.kind) if _is_at(self._place, v)]
-        before, is_changed = self.array, False
+        living, before = REGISTRY.living(self._struct.kind), self.array
+        if len(living) != len(self._seen) or not all(self._is_current(one, value) for one, value in living):
+            self._update(living)
+        return self.array is not before, [value for _, value in living]
+
+    def _is_current(self, one: _Living, value: Any) -> bool:
+        return one.row in self._seen and kept_of_fields(value, self) == one.number
+
+    def _update(self, living: Sequence[tuple[_Living, Any]]) -> None:
         most = max((one.row for one, _ in living), default=0)
         if most >= len(self._rows):
             self._resize(2 * most)
         for row in self._seen.keys() - {one.row for one, _ in living}:
             del self._seen[row]
-            self._rows[row, 0], is_changed = -1, True
+            self._rows[row, 0] = -1
         for one, value in living:
-            is_changed |= self._look(one, value)
-        if is_changed:
-            self.spans = Spans()
-            for regions, _ in self._seen.values():
-                for region in regions:
-                    self.spans.add(region)
-        if is_changed or self.array is not before:
-            self.array = uploaded(self._place, self.array, self._rows)
-        return self.array is not before, [v for _, v in living]
+            if not self._is_current(one, value):
+                self._look(one, value)
+        self.spans = Spans()
+        for regions, _ in self._seen.values():
+            for region in regions:
+                self.spans.add(region)
+        uploaded(self._place, self.array, self._rows)
 
-    def _look(self, one: _Living, value: Any) -> bool:
-        """Sets the row of an object, unless it is as it was."""
-        if one.row in self._seen and kept(value, self) == one.number:
-            return False
+    @property
+    def regions(self) -> list[Region]:
+        return [region for regions, _ in self._seen.values() for region in regions]
+
+    def _look(self, one: _Living, value: Any) -> None:
+        """Sets the row of an object; of one that is elsewhere there is none."""
+        if not _is_at(self._place, value):
+            self._rows[one.row, 0], self._seen[one.row] = -1, ([], [])
+            keep(value, self, one.number)
+            return
         found: list[Any] = []
         regions, copies = [], []
         pairs = zip(self._types, spread_struct(self._struct, value), strict=True)
@@ -210,13 +231,12 @@ class _Table:
                 continue
             region, copied = _region(self._place, leaf, f"{self._struct!r}: {name}")
             found.append(region)
-            # Without an owner: what nobody else has may be changed in place, see `held.are_held_alone`.
-            regions.append(replace(region, owner=None))
+            # On the host without an owner: what nobody else has is changed in place, see `held.are_held_alone`.
+            regions.append(replace(region, owner=None) if self._place is HOST else region)
             copies.append(copied)
         self._set(one.row, one.number, found)
         self._seen[one.row] = regions, copies
         keep(value, self, one.number)
-        return True
 
     def _set(self, row: int, number: int, leaves: Sequence[Any]) -> None:
         """A row: of arrays, regions, or None; of values, these. 0 in place of a leaf: there is nothing."""
@@ -224,14 +244,15 @@ class _Table:
         for k, ((name, type_), leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
             scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
             size, zeros = scalar.numpy.itemsize, self._place_of(row, self._zeros)
-            start, count, stride = (zeros - MEMORY_AT) // size, -1 if leaf is None else 0, 0
+            origin = self._origins[scalar]
+            start, count, stride = (zeros - origin) // size, -1 if leaf is None else 0, 0
             if not isinstance(type_, Array):
                 value = self._named.nothing.get(name, 0) if row == 0 else leaf
                 words = _words(type_)
                 entries[column : column + words] = _as_words(type_, value, words)
-                start, column = (self._place_of(row, column) - MEMORY_AT) // size, column + words
+                start, column = (self._place_of(row, column) - origin) // size, column + words
             elif isinstance(leaf, Region) and leaf.shape[0]:
-                start, count, stride = (leaf.address - MEMORY_AT) // size, leaf.shape[0], leaf.strides[0] // size
+                start, count, stride = (leaf.address - origin) // size, leaf.shape[0], leaf.strides[0] // size
             elif row == 0:
                 count = self._named.nothing.get(name, count)
             entries[1 + 3 * k : 4 + 3 * k] = start, count, stride
@@ -248,11 +269,10 @@ def placed_rows(place: Outside, rows: np.ndarray) -> HostArray:
     return HostArray("ids", Array(int64, 2), place.make(rows.dtype, rows.shape), is_writable=False)
 
 
-def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> HostArray:
-    """The array with rows as they are now."""
+def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> None:
+    """Brings rows to where launches read them."""
     if place is not HOST:
         place.put(array._region, rows)
-    return array
 
 
 def _words(type_: Any) -> int:

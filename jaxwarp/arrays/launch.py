@@ -314,7 +314,8 @@ def _run(
         try:
             _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
         except KernelTypeError as error:
-            if not (isinstance(error, IdError) or has_objects(kernel, params)):
+            is_taped = is_recorded and recording.get() is not None  # which takes objects alone
+            if not isinstance(error, IdError) and (is_taped or not has_objects(kernel, params)):
                 raise
         else:
             given.looks_up = False
@@ -336,8 +337,12 @@ def _run_by_number(
     numbered = kernel.given(numbers)
     place = _place(target, spread(numbered, numbers)) if scope is HOST else HOST
     found = numbered.with_argument(TABLES, tables_type())
-    tables, alive = tables_at(place).now()
-    given = [*numbers, tables]
+    tables = tables_at(place)
+    value, alive = tables.now()
+    given = [*numbers, value]
+    if isinstance(place, GpuScope):  # what others write to the objects comes first
+        with place.on_queue(target.queue or place.queue):
+            place.uses(tables.regions, ())
     if scope is not HOST:
         assert scope is not None
         launch_now(scope, found, dim, spread(found, given), block_dim)

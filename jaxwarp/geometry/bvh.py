@@ -9,7 +9,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids
+from jaxwarp.arrays.ids import give_ids, id_of
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -29,7 +29,7 @@ class Bvh:
     """A tree over boxes that finds those which overlap a box, a ray, a sphere or a capsule.
 
     It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Bvh`, or `wp.uint64` as in programs of Warp.
-    The value itself is the argument, or its `id`, which is the same. Making one is a pure function, also under `jit`,
+    The value itself is the argument, or its `id`. Making one is a pure function, also under `jit`,
     `vmap` and `scan`; its shapes follow from the number of boxes. It has no derivative.
 
     Args:
@@ -53,6 +53,11 @@ class Bvh:
     groups: wp.array[int]  # of the boxes, or None, as are these: the groups in ascending order, the root of each
     names: wp.array[int]
     roots: wp.array[int]
+
+    @property
+    def id(self) -> Any:
+        """A number that names the tree, for kernels that take `uint64`; 0 is none. In JAX, the tree itself."""
+        return id_of(self)
 
     @property
     def device(self) -> Any:

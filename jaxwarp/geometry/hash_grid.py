@@ -17,7 +17,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids
+from jaxwarp.arrays.ids import give_ids, id_of
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
@@ -83,6 +83,11 @@ class HashGrid:
     dim_z: int = dataclasses.field(default=1, metadata=_STATIC)
 
     build = _Build()
+
+    @property
+    def id(self) -> Any:
+        """A number that names the grid, for kernels that take `uint64`; 0 is none. In JAX, the grid itself."""
+        return id_of(self)
 
     @property
     def device(self) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids
+from jaxwarp.arrays.ids import give_ids, id_of
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -56,6 +56,11 @@ class Mesh:
     corners: wp.array[wp.mat33]  # of the faces, in the order of the tree
     winding_balls: wp.array[wp.vec4]  # around the faces below each node, and what is summed over them; or None
     winding_moments: wp.array[Moments]  # pyright: ignore[reportInvalidTypeForm]
+
+    @property
+    def id(self) -> Any:
+        """A number that names the mesh, for kernels that take `uint64`; 0 is none. In JAX, the mesh itself."""
+        return id_of(self)
 
     @property
     def device(self) -> Any:

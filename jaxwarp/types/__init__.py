@@ -26,7 +26,6 @@ from jaxwarp.types.elements import type_variable as type_variable
 from jaxwarp.types.elements import unwrapped as unwrapped
 from jaxwarp.types.elements import vector as vector
 from jaxwarp.types.ids import ENDLESS as ENDLESS
-from jaxwarp.types.ids import MEMORY_AT as MEMORY_AT
 from jaxwarp.types.ids import NAMED as NAMED
 from jaxwarp.types.ids import Id as Id
 from jaxwarp.types.ids import Named as Named

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ENDLESS = 1 << 46
-"""The extent of memory: an array without an end. No index is checked against it."""
-
-MEMORY_AT = 64
-"""The address at which memory begins, as an array: of no element of it an object has anything."""
+"""The extent of memory: an array that goes on in both directions. No index is checked against it."""
 
 NAMED = "__jaxwarp_named__"
 """Of a class whose objects have ids, the `Named` that says how kernels find them."""

@@ -65,6 +65,7 @@ BINARY = {
     "bit_or": lambda a, b, t: a | b,
     "bit_xor": lambda a, b, t: a ^ b,
     "from_end": lambda i, n, t: min(i % (1 << t.bits), (i + n) % (1 << t.bits)),
+    "within": lambda i, n, t: i if i % (1 << t.bits) < n % (1 << t.bits) else 0,
     "shl": lambda a, n, t: a << shift_count(n, t) if shift_count(n, t) < t.bits else 0,
     "shr": lambda a, n, t: a >> min(shift_count(n, t), t.bits),
     "lt": lambda a, b, t: a < b,
@@ -384,3 +385,13 @@ def test_indices_that_count_from_the_end(dtype):
         indices = sorted(i for i in near if np.iinfo(dtype.numpy).min <= i <= np.iinfo(dtype.numpy).max)
         found = ROWS["from_end"].ref(np.array(indices, dtype.numpy), np.full(len(indices), n, dtype.numpy))
         assert found.tolist() == [i + n if -n <= i < 0 else i for i in indices]
+
+
+def test_rows_of_what_is_alive():
+    row, found, number = np.array([[1, 2, 3, 4], [7, 0, -1, 9], [7, 1, -1, 1 << 40]])
+    assert ROWS["live_row"].ref(row, found, number).tolist() == [1, 0, 3, 0]
+    for name, count in (("live_row", 3), ("within", 2)):
+        assert ROWS[name].infer((int64,) * count) is int64
+        for wrong in ((int32,) * count, (int64,) * (count - 1), (float64,) * count):
+            with pytest.raises(KernelTypeError):
+                ROWS[name].infer(wrong)

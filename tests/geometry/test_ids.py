@@ -11,8 +11,18 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays.ids import tables_at, tables_type
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
+from jaxwarp.codegen.cuda import code_for
 from jaxwarp.errors import DifferentiationError, KernelError
+from jaxwarp.ffi.launch.calls.leaves import spread
+from jaxwarp.frontend.ids import TABLES
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.passes.pipeline import prepare
+from jaxwarp.types import ENDLESS, Array, element_scalar, id_leaves, struct_of
 from tests.geometry.brute import sphere
+from tests.hostcuda import launch_at
 
 P, F = sphere(2, 0.0)
 DOWN = wp.vec3(0.0, 0.0, -1.0)
@@ -500,7 +510,7 @@ def test_a_guarded_id_is_still_a_value_of_jax():
 
 def test_numbers_are_refused_in_jax_with_the_line():
     call = wp.jax_kernel(of_array, launch_dims=3, output_dims=3)
-    match = "a Mesh is chosen by a number here, which only launches outside of JAX can look up"
+    match = "a Mesh is chosen by a number here, which only launches outside of JAX look up"
     with jax.enable_x64(True), pytest.raises(KernelError, match=match) as error:
         call(np.zeros(3, np.uint64))
     assert "return wp.mesh_query_ray(mesh, " in str(error.value)
@@ -570,6 +580,67 @@ def test_volumes_by_ids():
 def test_volumes_have_the_type_that_is_asked_for():
     dense = np.arange(3 * 64, dtype=np.float32).reshape(4, 4, 4, 3)
     volume = wp.Volume.load_from_numpy(dense, bg_value=(0.0, 0.0, 0.0))
-    assert launched(vectors, [ids_of(volume, None, volume)]) == [dense[1, 2, 3] @ [1, 10, 100], 0, launched(vectors, [ids_of(volume)], 1)[0]]
+    expected = float(dense[1, 2, 3] @ np.array([1, 10, 100], np.float32))
+    assert launched(vectors, [ids_of(volume, None, volume)]) == [expected, 0, expected]
     with pytest.raises(KernelError, match="the array is None here: it has no elements"):
         wp.launch(sampled, 1, [ids_of(volume), wp.array(X, dtype=wp.vec3)], [wp.zeros((1, 4), dtype=float)])
+
+
+class AllMemory:
+    """Memory from an address on, as an array of NumPy, where it has no elements before the first one."""
+
+    AT = 64
+
+    def __init__(self, dtype, count):
+        self.__array_interface__ = {"data": (self.AT, False), "shape": (count,), "typestr": dtype.str, "version": 3}
+
+
+def from_low_addresses(operands):
+    """Operands of NumPy, where memory begins at a low address: rows have other starts."""
+    origins = {r.dtype: r.address for r in operands if r.shape == (ENDLESS,)}
+    kinds, found = iter(tables_at(HOST)._of), []
+    for region in operands:
+        if region.shape == (ENDLESS,):
+            found.append(np.asarray(AllMemory(region.dtype, ENDLESS)))
+        elif region.dtype == np.int64 and len(region.shape) == 2:
+            rows = region.here.copy()
+            types = [type_ for leaf in id_leaves(struct_of(next(kinds))) for _, type_ in leaf]
+            elements = [t.dtype if isinstance(t, Array) else t for t in types]
+            scalars = [element_scalar(e).numpy for e in elements]
+            rows[:, 1 : 1 + 3 * len(types) : 3] += [(origins[t] - AllMemory.AT) // t.itemsize for t in scalars]
+            found.append(rows)
+        else:
+            found.append(region.here)
+    return found
+
+
+def operands_of(kernel, values):
+    """The kernel that launches by number run, and its operands, which live as long as the last item."""
+    tables, alive = tables_at(HOST).now()
+    numbered = kernel.with_argument(TABLES, tables_type())
+    arrays = [leaf._region for leaf in spread(numbered, [*values, tables])]
+    return prepare(numbered.specialize()), arrays, alive
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cuda"])
+@pytest.mark.parametrize(("kernel", "make"), [(of_array, lambda: [plane(0.5), plane(1.5)]), (vectors, list)])
+def test_every_target_finds_the_same(target, kernel, make):
+    dense = np.arange(192, dtype=np.float32).reshape(4, 4, 4, 3)
+    objects = make() or [wp.Volume.load_from_numpy(dense, bg_value=wp.vec3())]
+    ids = wp.array([*(x.id for x in objects), 0, 7, 1 << 32, objects[0].id], dtype=wp.uint64)
+    o, expected = wp.zeros(ids.size, dtype=float), wp.zeros(ids.size, dtype=float)
+    made, operands, alive = operands_of(kernel, [ids, o])
+    if target == "cuda":
+        shapes = [r.shape for r in operands]
+        code = code_for(made, (ids.size,), shapes, index_bits_of((ids.size,), shapes), NO_CUDA_OPTIONS)
+        numbers = [ids.size if source < 0 else shapes[source][axis] for source, axis in code.geometry]
+        launch_at(made, code, [r.address for r in operands], [*numbers, ids.size], 2, 4)
+    else:
+        interpret(made, (ids.size,), from_low_addresses(operands))
+    before, wp.config.mode = wp.config.mode, "release"
+    wp.launch(kernel, ids.size, [ids], [expected])
+    wp.config.mode = before
+    np.testing.assert_array_equal(o.numpy(), expected.numpy())
+    assert o.numpy()[0] == o.numpy()[-1] != 0
+    assert not o.numpy()[-4:-1].any()
+    del alive

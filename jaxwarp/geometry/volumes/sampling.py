@@ -107,8 +107,8 @@ def _of_type(values: wp.array[Value], value: Value):
 
 
 def _expand_of_type(call: Any, args: Any, keywords: Any) -> Any:
-    """The values of a volume, which are of the type of `value`. Of one that is found by its id, whose type is not known,
-    there is an array for each type, all None but one."""
+    """The values of a volume, which are of the type of `value`. A volume that is found by its id, whose type is not
+    known, has an array for each type, all None but one."""
     values, value = args
     if not isinstance(values, tuple):
         return call(_of_type, args, keywords)

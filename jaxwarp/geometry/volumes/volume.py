@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import give_ids
+from jaxwarp.arrays.ids import give_ids, id_of
 from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -72,6 +72,11 @@ class Volume(Inspected, Rebuilt):
 
     CLOSEST: ClassVar[int] = 0
     LINEAR: ClassVar[int] = 1
+
+    @property
+    def id(self) -> Any:
+        """A number that names the volume, for kernels that take `uint64`; 0 is none. In JAX, the volume itself."""
+        return id_of(self)
 
     @property
     def held_values(self) -> Any:
