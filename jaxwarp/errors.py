@@ -86,6 +86,10 @@ class KernelTypeError(KernelError, TypeError):
     """Types that do not fit: of operands, of arguments, of a call from JAX."""
 
 
+class KernelAttributeError(KernelTypeError, AttributeError):
+    """An attribute that cannot be assigned."""
+
+
 class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 

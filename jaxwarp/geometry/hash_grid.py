@@ -17,7 +17,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.operations import as_float32, operation
@@ -40,6 +40,7 @@ class _Build:
         return _built if grid is None else partial(_rebuild, grid)
 
 
+@guarded
 @wp.struct
 class HashGrid:
     """Points, sorted by the cells that they are in, for queries of those near a place.
@@ -120,6 +121,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
 
 
 setattr(HashGrid, HANDLE, True)
+HashGrid._HINT = "make another HashGrid; grid.build(points, radius) sets what it holds"
 setattr(HashGrid, ABSENT_HINTS, {"points": "a grid has points if it is made of float32 in JAX: pass them beside it"})
 HashGrid.__init__ = _init
 
