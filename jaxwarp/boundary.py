@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import functools
+import inspect
 import os
 import sys
 import types
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from jaxwarp.errors import InternalError, JaxwarpError, KernelError, Loc
+from jaxwarp.errors import InternalError, JaxwarpError, KernelAttributeError, KernelError, Loc
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -30,6 +32,7 @@ PACKAGE = os.path.dirname(__file__) + os.sep
 _HANDS_ON = (__file__, PACKAGE + "quaternions.py")
 
 # Of the standard library, what stands between a user's frame and one of ours or JAX's.
+_OURS = __name__.partition(".")[0] + "."
 _BETWEEN = (contextlib.__file__, functools.__file__)
 _SPECIAL = (
     "__init__", "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__len__", "__iter__", "__float__",
@@ -57,7 +60,8 @@ def boundary(function: Function, tell: Callable[[Exception], None] | None = None
 
 
 def boundaries(kind: Class) -> Class:
-    """The class, with a boundary around each public method that it defines, and around what sets its properties."""
+    """The class, with a boundary around each public method that it defines, and around what sets its properties; and
+    `guarded`."""
     for name, value in list(vars(kind).items()):
         if isinstance(value, types.FunctionType) and (name in _SPECIAL or not name.startswith("_")):
             setattr(kind, name, boundary(value))
@@ -65,7 +69,74 @@ def boundaries(kind: Class) -> Class:
             setattr(kind, name, value.setter(boundary(value.fset)))
         elif isinstance(value, property) and name == "value" and value.fget is not None:
             setattr(kind, name, value.getter(boundary(value.fget)))
+    return guarded(kind)
+
+
+def guarded(kind: Class) -> Class:
+    """The class, whose public attributes users cannot assign, so that no assignment is without an effect.
+
+    They can assign to properties that have a setter, to the names in the class's `_SETTABLE`, and to attributes of
+    their own. Its `_HINTS` say by name what to do in place of an assignment, `_HINT` of all others, `_CALLED`
+    what errors call it.
+    """
+    any_kind: Any = kind
+    plain = any_kind.__setattr__
+    if getattr(plain, "is_guard", False):
+        return kind  # inherited; it looks at the instance's own class
+
+    @functools.wraps(plain)
+    def assign(self: Any, name: str, value: Any) -> None:
+        if not name.startswith("_") and not _is_ours(sys._getframe(1)):
+            try:
+                _require_settable(type(self), name)
+            except KernelAttributeError as error:
+                strip(error)
+                raise
+        plain(self, name, value)
+
+    assign.__dict__["is_guard"] = True
+    any_kind.__setattr__ = assign
     return kind
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(_OURS) or name == _OURS[:-1]
+
+
+def _require_settable(kind: type, name: str) -> None:
+    """
+    Raises:
+        KernelAttributeError: it is an attribute of ours that cannot be assigned.
+    """
+    known = _attributes(kind)
+    if name not in known or _can_be_set(kind, name):
+        return
+    called = getattr(kind, "_CALLED", kind.__name__)
+    hint = getattr(kind, "_HINTS", {}).get(name) or getattr(kind, "_HINT", None)
+    if hint is None:
+        settable = sorted(n for n in known if _can_be_set(kind, n))
+        others = f"; what can be assigned: {', '.join(settable)}" if settable else ""
+        hint = f"make another {called}{others}"
+    raise KernelAttributeError(f"{called}: {name} cannot be assigned", hint=hint)
+
+
+def _can_be_set(kind: type, name: str) -> bool:
+    found = inspect.getattr_static(kind, name, None)
+    return name in getattr(kind, "_SETTABLE", ()) or (isinstance(found, property) and found.fset is not None)
+
+
+@functools.lru_cache(maxsize=512)
+def _attributes(kind: type) -> frozenset[str]:
+    """The public attributes that a class of ours gives its instances: its members, and what its methods store."""
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in (_OURS[:-1], "numpy", "builtins"):
+            found |= vars(base).keys() | inspect.get_annotations(base).keys()
+            methods = [inspect.unwrap(member) for member in vars(base).values() if callable(member)]
+            code = (dis.get_instructions(f) for f in methods if isinstance(f, types.FunctionType))
+            found |= {i.argval for instructions in code for i in instructions if i.opname == "STORE_ATTR"}
+    return frozenset(name for name in found if not name.startswith("_"))
 
 
 def raise_for_user(error: Exception) -> NoReturn:

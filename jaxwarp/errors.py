@@ -90,6 +90,10 @@ class IdError(KernelTypeError):
     """A kernel that looks up an object by its number, where a launch cannot."""
 
 
+class KernelAttributeError(KernelTypeError, AttributeError):
+    """An attribute that cannot be assigned."""
+
+
 class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxwarp import config
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 
 # Those with a meaning here, and the setting that holds where a module says nothing.
 MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
@@ -24,12 +24,15 @@ _PROMISED = ("deterministic",)
 MODULE_OPTIONS: dict[str, dict[str, Any]] = {}
 
 
+@guarded
 class Module:
     """A name for the options of kernels: `@kernel(module=Module("mine"))`. Nothing is compiled or loaded by modules.
 
     Attributes:
         name: of a Python module, or another one.
     """
+
+    _HINTS: ClassVar[dict[str, str]] = {"options": 'set one: module.options["mode"] = "debug"'}
 
     def __init__(self, name: str, loader: Any = None):
         """A module of this name: those of one name are one. `loader` is accepted, no effect."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.boundary import boundaries, raise_for_user
-from jaxwarp.errors import KernelTypeError, OutOfRangeError
+from jaxwarp.conversions import require_whole
+from jaxwarp.errors import KernelAttributeError, KernelTypeError, OutOfRangeError
 
 _OF_PYTHON = (np.float32, np.int32, np.bool_)
 IDENTITY_ROTATION = (0.0, 0.0, 0.0, 1.0)
@@ -30,16 +31,18 @@ class HostValue(np.ndarray):
     """
 
     type: Any
+    _CALLED = "a vector or matrix"
+    _HINT = "assign to its components, v[0] = 1.0, or make another one"
 
     @classmethod
     def of(cls, t: Any, components: Any) -> HostValue:
         made = np.array(components, t.dtype.numpy).view(cls)
-        made.type = t
+        made.__dict__["type"] = t
         return made
 
     def __array_finalize__(self, other: Any) -> None:
         t = getattr(other, "type", None)
-        self.type = t if t is not None and self.shape == t.shape and self.dtype == t.dtype.numpy else None
+        self.__dict__["type"] = t if t is not None and self.shape == t.shape and self.dtype == t.dtype.numpy else None
 
     def __reduce__(self) -> Any:
         return (HostValue.of, (self.type, np.asarray(self))) if self.type else np.asarray(self).__reduce__()
@@ -64,7 +67,7 @@ class HostValue(np.ndarray):
         if t is None:
             return part
         typed = part.view(HostValue)
-        typed.type = t
+        typed.__dict__["type"] = t
         return typed
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -72,7 +75,10 @@ class HostValue(np.ndarray):
         if isinstance(value, (str, bytes)):  # NumPy would read a number in it
             raise KernelTypeError(f"{self.type}: expected numbers, got {value!r}", hint="convert it: float(text)")
         scalar = None if self.type is None else self.type.dtype
-        np.asarray(self)[key] = _wrapped(scalar, value) if scalar is not None and scalar.is_int else value
+        if scalar is not None and scalar.is_int:
+            value = _wrapped(scalar, value)
+            require_whole(value, scalar, str(self.type))
+        np.asarray(self)[key] = value
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
@@ -87,11 +93,14 @@ class HostValue(np.ndarray):
         return part.dtype(values) if part.size > 1 else number(values[0])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        part = self.type.parts.get(name) if name != "type" and self.type is not None else None
+        part = None if self.type is None else self.type.parts.get(name)
         if part is None:
-            return super().__setattr__(name, value)
-        np.asarray(self)[part.start : part.start + part.size] = value
-        return None
+            parts = ", ".join({} if self.type is None else self.type.parts)
+            raise KernelAttributeError(
+                f"{self.type or 'an array'} has no attribute {name}",
+                hint=f"its parts are {parts}" if parts else "assign to its components, m[0, 0] = 1.0",
+            )
+        self[part.start : part.start + part.size] = value
 
     def __eq__(self, other: Any) -> Any:
         """One bool with other vectors, matrices and so on, tuples, lists, None and text; with numbers and arrays, each

@@ -19,7 +19,7 @@ MAX_MODULES = 20  # in a folder
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("errors", "quaternions", "types", "boundary", "config", "deep", "unlocked", "compat"),
+    ("errors", "conversions", "quaternions", "types", "boundary", "config", "deep", "unlocked", "compat"),
     ("ir",),
     ("builtins",),
     ("analysis",),
@@ -44,6 +44,9 @@ NEIGHBOURS = {
     ("types", "boundary"),
     ("types", "errors"),
     ("types", "quaternions"),
+    ("types", "conversions"),
+    ("quaternions", "conversions"),
+    ("conversions", "errors"),
     ("quaternions", "boundary"),
     ("quaternions", "errors"),
     ("boundary", "errors"),

@@ -107,15 +107,19 @@ class HostArray(LiveArray):
     """
 
     scope: Outside
+    jax_value: jax.Array | None
+    whole: HostArray | None
+    _grad: HostArray | None
     # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
     __array_priority__: ClassVar[float] = -1.0
 
     def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: jax.Array | None = None):
         region = owned(region)
-        super().__init__(region.owner.scope or HOST, name, type_, region, is_writable)
-        self.jax_value = jax_value
-        self._grad: HostArray | None = None
-        self.whole: HostArray | None = None
+        # In one step, past what asks whether users may assign to attributes.
+        self.__dict__.update(
+            scope=region.owner.scope or HOST, name=name, type=type_, _region=region, jax_value=jax_value, _grad=None,
+            whole=None, _is_writable=is_writable, _may_be_written=is_writable,
+        )  # fmt: skip
 
     @property
     def is_writable(self) -> bool:
@@ -124,7 +128,12 @@ class HostArray(LiveArray):
 
     @is_writable.setter
     def is_writable(self, value: bool) -> None:
-        self._is_writable = value
+        if value and not self._may_be_written:
+            raise KernelTypeError(
+                f"is_writable: {self.label} was made read-only: others count on its memory",
+                hint="write to jaxwarp.clone(array)",
+            )
+        self._is_writable = bool(value)
         self.__dict__.pop("token", None)  # of which it is a part
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HostArray:

@@ -8,7 +8,7 @@ import math
 import numbers
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -188,6 +188,8 @@ class Launch:
         dim: threads along each axis.
         params: the arguments, in order.
     """
+
+    _HINTS: ClassVar[dict[str, str]] = {"dim": "call set_dim(dim)", "params": "call set_param_at_index(0, value)"}
 
     def __init__(
         self,

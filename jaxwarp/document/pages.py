@@ -116,7 +116,8 @@ def grammar() -> str:
 
 
 def _production(cls: type, start: str) -> str:
-    listed = ", ".join(f"{f.name}: {_of_grammar(str(f.type))}" for f in fields(cls) if f.name not in ("loc", "sizes"))
+    hidden = ("loc", "sizes", "tiles")  # what is no part of what a kernel computes
+    listed = ", ".join(f"{f.name}: {_of_grammar(str(f.type))}" for f in fields(cls) if f.name not in hidden)
     said = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
     return f"{start}{cls.__name__}({listed})\n" + textwrap.indent(textwrap.fill(said, 108), " " * 8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.decorators import func, kernel
 from jaxwarp.errors import KernelTypeError
 
@@ -30,6 +30,7 @@ def dynamic_func(suffix: Any = "", **_: Any) -> Any:
     return func
 
 
+@guarded
 class TemporaryStore:
     """Where Warp keeps temporary arrays; nothing is kept here."""
 
@@ -37,6 +38,7 @@ class TemporaryStore:
         """Does nothing."""
 
 
+@guarded
 class Temporary:
     """A new array that goes when it is no longer used."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.boundary import boundary, caller
+from jaxwarp.boundary import boundary, caller, guarded
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.fem.types import Domain, Field, Sample
 from jaxwarp.frontend.lowering.values import Expanded, StructValue, describe
@@ -53,6 +53,7 @@ def part(name: str) -> Expanded:
     return Expanded(name, expand)
 
 
+@guarded
 @dataclass(frozen=True, eq=False)
 class Integrand(Func):
     """What `@integrand` makes: a function of the kernel language that takes fields and domains.

@@ -10,7 +10,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids import give_ids, id_of
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.operations import detached
@@ -24,6 +24,7 @@ from jaxwarp.types import HANDLE, Named, Scalar, Vec, element_shape
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
 
 
+@guarded
 @wp.struct
 class Bvh:
     """A tree over boxes that finds those which overlap a box, a ray, a sphere or a capsule.
@@ -84,6 +85,7 @@ class Bvh:
 
 setattr(Bvh, HANDLE, True)
 give_ids(Bvh, Named(frozenset(("groups", "names", "roots")), {"first": 2}))
+Bvh._HINT = "bvh.refit(lowers, uppers) is the tree over other boxes"
 
 
 @boundary

@@ -16,7 +16,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp import compat
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
@@ -27,6 +27,7 @@ from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at, signed_d
 from jaxwarp.memory.convert import for_jax
 
 
+@guarded
 class RayHits(NamedTuple):
     """What `cast_rays` returns: arrays with the leading axes of the rays.
 
@@ -44,6 +45,7 @@ class RayHits(NamedTuple):
     normal: jax.Array
 
 
+@guarded
 class ClosestPoints(NamedTuple):
     """What `closest_points` returns: arrays with the leading axes of the points.
 

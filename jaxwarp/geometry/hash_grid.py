@@ -18,7 +18,7 @@ import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids import give_ids, id_of
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.operations import as_float32, operation
@@ -41,6 +41,7 @@ class _Build:
         return _built if grid is None else partial(_rebuild, grid)
 
 
+@guarded
 @wp.struct
 class HashGrid:
     """Points, sorted by the cells that they are in, for queries of those near a place.
@@ -122,6 +123,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
 
 setattr(HashGrid, HANDLE, True)
 give_ids(HashGrid, Named(frozenset(("groups", "points")), dict.fromkeys(("dim_x", "dim_y", "dim_z"), 1)))
+HashGrid._HINT = "make another HashGrid; grid.build(points, radius) sets what it holds"
 setattr(HashGrid, ABSENT_HINTS, {"points": "a grid has points if it is made of float32 in JAX: pass them beside it"})
 HashGrid.__init__ = _init
 

@@ -13,7 +13,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids import give_ids, id_of
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
@@ -144,22 +144,22 @@ def _init(
 
 @boundary
 def _setattr(self: Mesh, name: str, value: Any) -> None:
-    """`mesh.points = p` refits; the tree cannot be set."""
+    """`mesh.points = p` refits."""
     if name == "points":
         _refit(self, "Mesh: points", value)
-    elif name == "velocities":
+    else:
         if value is not None and corners("Mesh: velocities", value).shape != corners("Mesh", self.points).shape:
             raise KernelValueError(
                 f"Mesh: velocities: expected {len(self.points)}, one for each point, got {len(value)}",
                 hint="pass an array of the shape of points",
             )
         self.__dict__[name] = value
-    else:
-        raise KernelTypeError(f"Mesh: {name} cannot be set", hint="set points or velocities, or make another Mesh")
 
 
 Mesh.__init__ = _init
 Mesh.__setattr__ = _setattr
+Mesh._SETTABLE = "points", "velocities"
+guarded(Mesh)
 
 
 def _copied(mesh: Mesh) -> Mesh:

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.grid_queries import hash_grid_offset, hash_grid_query, next_run
 from jaxwarp.geometry.hash_grid import HashGrid
 from jaxwarp.geometry.operations import as_number
 
 
+@guarded
 class Neighbors(NamedTuple):
     """What `neighbors` gives.
 

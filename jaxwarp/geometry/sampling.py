@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelValueError
 from jaxwarp.geometry.cast import corners_of, require_mesh
 from jaxwarp.geometry.mesh import Mesh
@@ -25,6 +25,7 @@ from jaxwarp.geometry.triangles import face_area, face_normal
 from jaxwarp.memory.convert import for_jax
 
 
+@guarded
 class SampledPoints(NamedTuple):
     """What `sample_points` returns.
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxwarp.arrays import launch_cache
 from jaxwarp.arrays.eager import copied_arguments, placed
 from jaxwarp.arrays.launch import launch as make_launch
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.codegen import tuned
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -39,6 +39,7 @@ _WORTH = 0.98  # of the time of the block that is the default: more is noise
 _FLUSHED_BYTES = 2**27
 
 
+@guarded
 class Tuned(NamedTuple):
     """What `autotune` has found.
 

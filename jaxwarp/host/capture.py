@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jaxwarp import config
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundaries, located_call
+from jaxwarp.boundary import boundaries, guarded, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
@@ -30,6 +30,7 @@ class _Step(NamedTuple):
     place: Outside | None
 
 
+@guarded
 class Graph:
     """What a capture has kept, in order. `capture_launch(graph)` does it.
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.events import Event
@@ -83,6 +83,7 @@ class _Depth(threading.local):
     value = 0
 
 
+@guarded
 class ScopedTimer:
     """`with ScopedTimer("step"):` prints how long the `with` took, in milliseconds.
 
@@ -103,6 +104,7 @@ class ScopedTimer:
     """
 
     enabled: ClassVar[bool] = True
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("name", "active", "print", "detailed", "dict", "skip_tape", "extra_msg")
     _depth: ClassVar[_Depth] = _Depth()
     _OPTIONS: ClassVar[tuple[str, ...]] = ("use_nvtx", "color", "cuda_filter", "report_func")
 
@@ -165,7 +167,7 @@ class ScopedTimer:
             self._profile.disable()
             self._profile.print_stats(sort="tottime")
         if self.dict is not None:
-            self.dict[self.name].append(self.elapsed)
+            self.dict.setdefault(self.name, []).append(self.elapsed)
         if self.print:
             self._depth.value -= 1
             self._report("    " * self._depth.value)

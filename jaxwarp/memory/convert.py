@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.conversions import converted, kind_of
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.region import require_unmasked
 
 
@@ -29,14 +29,14 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
     require_unmasked(source)
     values = np.asarray(source)
     is_python = isinstance(source, (bool, int, float, list, tuple))
-    kind, given = _kind(dtype), _kind(values.dtype)
+    kind, given = kind_of(dtype), kind_of(values.dtype)
     if given == "other":
         raise KernelTypeError(
             f"{where}: expected an array of numbers, got {type(source).__name__}",
             hint="pass numbers in equal rows: np.asarray(values)",
         )
     if values.dtype != dtype and kind == given and kind != "complex" and (is_python or values.dtype.itemsize == 8):
-        return _cast(values, dtype, where)
+        return converted(values, dtype, where)
     return values
 
 
@@ -66,9 +66,9 @@ def _element(value: object, dtype: np.dtype, components: tuple[int, ...], where:
             f"{where}: expected {expected} to fill it with, got an array of shape {given.shape}",
             hint="copy an array with assign(values)",
         )
-    if _kind(given.dtype) == "other":
+    if kind_of(given.dtype) == "other":
         raise KernelTypeError(f"{where}: expected a number to fill it with, got {value!r}", hint="write fill_(0.0)")
-    return np.broadcast_to(_cast(given, dtype, where), components)
+    return np.broadcast_to(converted(given, dtype, where), components)
 
 
 @functools.lru_cache(maxsize=256)
@@ -85,12 +85,12 @@ def cast_values(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     Raises:
         KernelTypeError, KernelValueError: it is none of numbers, or has numbers that do not exist in `dtype`.
     """
-    if _kind(values.dtype) in ("other", "complex"):
+    if kind_of(values.dtype) in ("other", "complex"):
         raise KernelTypeError(
             f"{where}: expected an array of numbers, got one of {values.dtype}",
             hint="pass numbers of a type of the kernel language: values.astype('float32')",
         )
-    return values if values.dtype == dtype else _cast(values, dtype, where)
+    return values if values.dtype == dtype else converted(values, dtype, where)
 
 
 def taken(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
@@ -109,34 +109,3 @@ def for_jax(value: Any, where: str) -> Any:
     if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
         return value
     return taken(value, jax.dtypes.canonicalize_dtype(value.dtype), where)
-
-
-def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
-    if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
-        least, most = _limits(dtype)
-        exact = values if _kind(values.dtype) == "int" else values.astype(np.float64)
-        # As Python's numbers, which are compared exactly: 2**63 is no int64. NaN is neither.
-        if exact.size and not (exact.min().item() >= least and exact.max().item() <= most):
-            raise KernelValueError(
-                f"{where}: expected values of {dtype}, from {least} to {most}",
-                hint="choose a larger type, or take the values that fit",
-            )
-    with np.errstate(all="ignore"):
-        return values.astype(dtype)
-
-
-@functools.cache
-def _limits(dtype: np.dtype) -> tuple[int, int]:
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
-
-
-@functools.lru_cache(maxsize=256)
-def _kind(dtype: np.dtype) -> str:
-    if dtype.kind in "biufc":
-        return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}[dtype.kind]
-    try:
-        ml_dtypes.finfo(dtype)
-    except (TypeError, ValueError):
-        return "other"
-    return "float"

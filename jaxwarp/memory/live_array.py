@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,18 @@ class MemoryArray:
     `array.numpy()` is a read-only copy, and `__cuda_array_interface__` is for array libraries of CUDA. DLPack is on
     both.
     """
+
+    _CALLED: ClassVar[str] = "array"
+    _HINTS: ClassVar[dict[str, str]] = {
+        "shape": "a = a.reshape((3, 4)) is the same memory in another shape",
+        "ndim": "a = a.reshape(...) is the same memory with other axes",
+        "strides": "wp.array(ptr=a.ptr, shape=..., strides=..., dtype=...) is the same memory with other strides",
+        "dtype": "a.view(dtype) is the same memory with another type, wp.array(a.numpy(), dtype=...) a converted copy",
+        "size": "make another one, of another shape",
+        "device": "a.to(device) is on another device",
+        "ptr": "wp.array(ptr=..., shape=..., dtype=...) is other memory",
+        "is_contiguous": "a.contiguous() has its elements side by side",
+    }
 
     def __init__(self, scope: Scope, name: str, region: Region, is_writable: bool):
         self.scope, self.name, self.is_writable = scope, name, is_writable

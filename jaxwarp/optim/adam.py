@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
@@ -59,6 +59,9 @@ class Adam:
         m, v: running means of the gradient and of its square, float32 (float64) arrays for each.
         t: how many steps were made.
     """
+
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("lr", "eps", "beta1", "beta2", "t",)
+    _HINTS: ClassVar[dict[str, str]] = {"params": "call set_params([array])"}
 
     def __init__(
         self, params: Any = None, lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
@@ -59,6 +59,9 @@ class SGD:
         b: what is remembered of past gradients, a float32 (float64) array for each.
         t: how many steps were made.
     """
+
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "t",)
+    _HINTS: ClassVar[dict[str, str]] = {"params": "call set_params([array])"}
 
     def __init__(
         self,

@@ -46,6 +46,11 @@ class BsrMatrix:
 
     __slots__ = ("__weakref__", "places", "status")  # no part of the value: the class of each type has a `__dict__`
     __array_ufunc__ = None  # operators beside arrays of NumPy are the matrix's
+    _SETTABLE = ("offsets", "columns", "values", "row_counts")
+    _HINTS = dict.fromkeys(("nrow", "ncol"), "make another one: bsr_zeros(rows, columns, block_type)") | {
+        "nnz": "nnz_sync() makes it what the offsets say"
+    }
+    _CALLED = "BsrMatrix"
     block_type: ClassVar[Any]
     nrow: int
     ncol: int

@@ -7,7 +7,7 @@ from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.copying import gathered, require_compact, zero_blocks
 from jaxwarp.sparse.create import require_topology
@@ -32,6 +32,7 @@ from jaxwarp.sparse.sums import add_blocks, bsr_scale
 from jaxwarp.types import element_scalar, element_shape, matrix
 
 
+@guarded
 class bsr_mm_work_arrays:  # noqa: N801
     """What `bsr_mm` keeps for a call with `reuse_topology`: where the blocks of the product are.
 

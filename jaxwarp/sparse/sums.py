@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.copying import copied, gathered, require_compact
 from jaxwarp.sparse.create import require_topology
@@ -56,6 +56,7 @@ def bsr_scale(x: Any, alpha: Any) -> Any:
     return matrix
 
 
+@guarded
 class bsr_axpy_work_arrays:  # noqa: N801
     """Accepted by `bsr_axpy`, no effect."""
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.boundary import boundary
+from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
@@ -213,6 +214,8 @@ def checked(kind: type, field: Field, value: object, is_strict: bool) -> Any:
         value = value.astype(dtype.dtype.numpy) if dtype.dtype.is_float else value
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         _require_array(where, dtype, value)
+        if isinstance(dtype, Scalar) and dtype.is_int and isinstance(value, np.generic):
+            _checked_number(where, dtype, value.item())
         return _own(dtype, value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value
     if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
         return bool(value) if dtype is bool_ else _checked_number(where, dtype, value)
@@ -267,10 +270,7 @@ def copied(value: object) -> Any:
 
 
 def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
-    try:
-        made = np.asarray(value, dtype.dtype.numpy) if holds_numbers(value) else None
-    except (TypeError, ValueError):
-        made = None
+    made = converted(np.asarray(value), dtype.dtype.numpy, where) if holds_numbers(value) else None
     if made is not None and made.shape == (dtype.size,):  # of a matrix, row after row
         made = made.reshape(dtype.shape)
     if made is None or made.shape != dtype.shape:

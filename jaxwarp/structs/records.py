@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.types import (
     Array,
@@ -143,7 +144,8 @@ def _of_arrays(struct: Struct, value: Any, where: str) -> np.ndarray:
             )
     made = np.zeros(shape, record_dtype(struct))
     for name, (part, _) in parts.items():
-        made[name] = part
+        dtype = made.dtype[name].base
+        made[name] = part if dtype.names else converted(part, dtype, f"{where}: field {name}")
     return made
 
 
@@ -180,13 +182,11 @@ def _fill(record: np.ndarray, struct: Struct, value: object, where: str) -> None
 
 def _component(field: Field, value: object, where: str) -> np.ndarray:
     dtype = field.type
-    try:
-        values = np.asarray(value, memory_dtype(dtype)) if holds_numbers(value) else None
-    except (TypeError, ValueError, OverflowError):
-        values = None
+    label = f"{where}: field {field.name}"
+    values = converted(np.asarray(value), memory_dtype(dtype), label) if holds_numbers(value) else None
     if values is None or values.shape != memory_axes(dtype):
         given = type(value).__name__ if values is None else f"an array of shape {values.shape}"
-        raise KernelTypeError(f"{where}: field {field.name}: expected {dtype!r}, got {given}", hint="pass one value")
+        raise KernelTypeError(f"{label}: expected {dtype!r}, got {given}", hint="pass one value")
     return values
 
 

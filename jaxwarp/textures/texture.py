@@ -15,7 +15,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.moved import device_for, fields_on
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.devices import CPU
 from jaxwarp.memory.live_array import LiveArray
@@ -254,14 +254,6 @@ def _shape(texture: Texture) -> tuple[int, ...]:
 
 
 @boundary
-def _setattr(self: Texture, name: str, value: Any) -> None:
-    del value
-    raise KernelTypeError(
-        f"{type(self).__name__}: {name} cannot be set", hint="make another texture: texture.replace(data)"
-    )
-
-
-@boundary
 def _init(  # noqa: PLR0913 - as Warp has it
     self: Texture,
     data: Any = None,
@@ -318,8 +310,9 @@ def _init(  # noqa: PLR0913 - as Warp has it
 
 for _kind in (Texture, Texture1D, Texture2D, Texture3D):
     setattr(_kind, HANDLE, True)
-    _kind.__setattr__ = _setattr
     _kind.__init__ = _init
+    _kind._HINT = "make another texture: texture.replace(data)"
+    guarded(_kind)
 
 
 def _count(where: str, name: str, value: Any) -> int:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
+from jaxwarp.conversions import require_whole
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
 from jaxwarp.types.scalars import Scalar, letter, type_name
@@ -25,6 +26,7 @@ class _OneOfEach(type):
 _KNOWN: dict[tuple[type, Any], Any] = {}
 
 
+@guarded
 class Aggregate(metaclass=_OneOfEach):
     """What is made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
 
@@ -214,6 +216,7 @@ class _Renamed(metaclass=_Renaming):
     """Stands for a type of this package among the bases of a class."""
 
 
+@guarded
 class Part(NamedTuple):
     """A part of an aggregate that has a name: its type and its first component."""
 
@@ -228,6 +231,7 @@ class Part(NamedTuple):
 _AXES = ("x", "y", "z", "w")
 
 
+@guarded
 @dataclass(frozen=True)
 class Vec(Aggregate):
     """A vector of `length` components."""
@@ -264,6 +268,7 @@ class Vec(Aggregate):
         return f"vec{type_name(self.length)}[{type_name(self.dtype)}]"
 
 
+@guarded
 @dataclass(frozen=True)
 class Mat(Aggregate):
     """A row-major matrix."""
@@ -294,6 +299,7 @@ class Mat(Aggregate):
         return f"mat{type_name(self.rows)}x{type_name(self.columns)}[{type_name(self.dtype)}]"
 
 
+@guarded
 @dataclass(frozen=True)
 class Quat(Aggregate):
     """A quaternion x i + y j + z k + w; its components in this order."""
@@ -333,6 +339,7 @@ class Quat(Aggregate):
         return f"quat[{type_name(self.dtype)}]"
 
 
+@guarded
 @dataclass(frozen=True)
 class Transform(Aggregate):
     """A rigid motion: a translation `p` and after it in memory a unit quaternion `q`."""
@@ -417,6 +424,9 @@ def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) == 0:
         return np.array((0.0, 0.0, 0.0, *IDENTITY_ROTATION) if isinstance(t, Transform) else (0,) * t.size)
     given = [_component(t, v) for v in values]
+    if t.dtype.is_int:
+        for value in given:
+            require_whole(value, t.dtype, str(t))
     if len(given) == 1 and np.ndim(given[0]) == 0:
         return np.full(t.size, given[0])
     flat = np.concatenate([np.ravel(np.asarray(v, t.dtype.numpy)) for v in given])

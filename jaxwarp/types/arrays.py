@@ -6,6 +6,7 @@ import typing
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
+from jaxwarp.boundary import guarded
 from jaxwarp.types.scalars import type_name
 
 
@@ -44,8 +45,10 @@ def _set(array: Array, name: str, value: Any) -> None:
 
 
 Array.__setattr__ = _set  # a frozen dataclass may not have its own
+guarded(Array)
 
 
+@guarded
 @dataclass(frozen=True)
 class Absent:
     """What an array argument has in place of a type where None is given for it. The operand is an empty array."""

@@ -10,13 +10,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from jaxwarp.boundary import boundary, raise_for_user
+from jaxwarp.boundary import boundary, guarded, raise_for_user
 from jaxwarp.errors import KernelTypeError
 
 # True of a struct whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64, or made one.
 HANDLE = "__jaxwarp_handle__"
 
 
+@guarded
 @dataclass(frozen=True)
 class Scalar:
     """A scalar type. Calling it makes a NumPy scalar on the host; inside a kernel it is a cast."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import inspect
+import types
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.boundary import boundary, call_for_user
+from jaxwarp.boundary import boundary, call_for_user, guarded
 from jaxwarp.types.aggregates import Vec
 from jaxwarp.types.arrays import Array
 from jaxwarp.types.ids import Id
@@ -16,6 +18,7 @@ ABSENT_HINTS = "__jaxwarp_absent_hints__"
 """What a class says of its fields that may be None: what to do where a kernel needs one, by name."""
 
 
+@guarded
 @dataclass(frozen=True)
 class Field:
     """A field of a struct. `default` makes its default value; None: it has none, and is zero, or no array."""
@@ -26,6 +29,7 @@ class Field:
     is_static: builtins.bool = False
 
 
+@guarded
 @dataclass(frozen=True, eq=False)
 class Struct:
     """A struct: named fields in order. `kind` is the class that `@struct` decorates, whose instances are its values."""
@@ -51,6 +55,12 @@ class Struct:
         """The position of a field; None if there is none of that name."""
         return next((k for k, field in enumerate(self.fields) if field.name == name), None)
 
+    @property
+    def members(self) -> list[str]:
+        """The constants and functions of the class that instances have, too."""
+        names = dict.fromkeys(name for base in self.kind.__mro__[:-1] for name in vars(base))
+        return [n for n in names if not n.startswith("_") and self.index(n) is None and _is_member(self.kind, n)]
+
     @boundary
     def __call__(self, *values: Any, **named: Any) -> Any:
         return call_for_user(self.kind, *values, **named)
@@ -59,6 +69,7 @@ class Struct:
         return self.name
 
 
+@guarded
 @dataclass(frozen=True, eq=False, repr=False)
 class Indexed(Struct):
     """What outside of kernels is a struct of an array and its indices, and in kernels the array at those indices."""
@@ -73,6 +84,15 @@ class Indexed(Struct):
     def ndim(self) -> Any:
         return self.array.ndim
 
+
+def _is_member(kind: type, name: str) -> builtins.bool:
+    """Neither computed when it is asked for, nor a method that all structs have."""
+    found = inspect.getattr_static(kind, name)
+    is_method = isinstance(found, types.FunctionType) and found.__module__.partition(".")[0] == _PACKAGE
+    return not (is_method or isinstance(found, property | classmethod))
+
+
+_PACKAGE = __name__.partition(".")[0]
 
 # The attribute of a class that holds its `Struct`.
 STRUCT = "__jaxwarp_struct__"

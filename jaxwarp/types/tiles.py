@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.boundary import guarded
 from jaxwarp.types.scalars import type_name
 
 
+@guarded
 @dataclass(frozen=True)
 class TileType:
     """A tile: element type and shape. In annotations `dtype`, extents and all of `shape` may be `typing.Any`."""

@@ -103,7 +103,8 @@ def unsorted(seed=0, face="matrix", row_counts=None):
             if 0 <= columns[b] < 5:
                 whole[2 * row : 2 * row + 2, 2 * columns[b] : 2 * columns[b] + 2] += values[b]
     made = sparse.bsr_zeros(4, 5, wp.mat22)
-    made.offsets, made.columns, made.nnz = wp.array(offsets), wp.array(columns), 12
+    made.offsets, made.columns = wp.array(offsets), wp.array(columns)
+    assert made.nnz_sync() == 12
     made.values = wp.array(values, dtype=wp.mat22, requires_grad=True)
     made.row_counts = None if row_counts is None else wp.array(np.array(row_counts, np.int32))
     return made if face == "matrix" else jax.tree.map(jnp.asarray, made), whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
@@ -169,6 +169,8 @@ class UniformField(FieldLike):
         value: its value.
     """
 
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("value",)
+
     def __init__(self, domain: GeometryDomain, value: Any) -> None:
         scalar = domain.geometry.scalar_type
         self.domain, self.value = domain, value
@@ -190,6 +192,8 @@ class ImplicitField(_OfDomain):
         grad_func, div_func: accepted if None.
         degree: of the polynomial that it is near to, for the order of quadratures.
     """
+
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("values",)
 
     def __init__(self, domain: GeometryDomain, func: Any, values: dict[str, Any] | None = None, grad_func: Any = None,
                  div_func: Any = None, degree: int = 0) -> None:  # fmt: skip

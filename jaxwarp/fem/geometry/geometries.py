@@ -10,7 +10,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundaries
+from jaxwarp.boundary import boundaries, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.geometry.kinds import deformed_kind, grid_kind, mesh_kind
 from jaxwarp.fem.geometry.reference import Element
@@ -19,6 +19,7 @@ from jaxwarp.fem.types import require_integer, vector
 from jaxwarp.types import SCALAR_BY_DTYPE, as_dtype, element_scalar, element_shape
 
 
+@guarded
 class Geometry:
     """Cells and their sides."""
 

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.boundary import guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.types import vector
 from jaxwarp.types import Mat, as_dtype
 
 
+@guarded
 @dataclass(frozen=True)
 class DofMapper:
     """`function` makes a value of what is stored, `inverse` the other way; both are linear."""

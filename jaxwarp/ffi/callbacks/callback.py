@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.buffers import Buffer
@@ -19,6 +19,7 @@ from jaxwarp.memory.scope import Scope
 Callback = Callable[[list[Buffer], list[Buffer], dict[str, Any], "ExecutionContext"], None]
 
 
+@guarded
 @dataclass(frozen=True)
 class ExecutionContext:
     """Where a callback runs.

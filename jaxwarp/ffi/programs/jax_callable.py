@@ -12,7 +12,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.compat import is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import (
@@ -195,6 +195,7 @@ class _Compiled:
         return self._raising if any(self.failing) else self.plain
 
 
+@guarded
 class JaxCallable:
     """A Python function that launches kernels, as a function of JAX values: see `jax_callable`.
 

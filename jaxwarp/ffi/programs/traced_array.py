@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries
+from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.arguments import Given, describe
 from jaxwarp.ffi.launch.spec import is_static
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import inside_traced
-from jaxwarp.types import Array, Element, element_scalar, element_shape
+from jaxwarp.types import Array, Element, Scalar, element_scalar, element_shape
 
 
 @boundaries
@@ -221,6 +223,8 @@ def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> 
     """A JAX array of `shape`, component axes included, of one value."""
     scalar, components = element_scalar(element), element_shape(element)
     given = value.value if isinstance(value, ArrayHandle) else value
+    if scalar.is_int:
+        given = _integers(given, scalar, where)
     array = jnp.asarray(given)
     if array.shape not in ((), components):
         expected = "a number" if not components else f"a number or an array of shape {components}"
@@ -229,3 +233,16 @@ def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> 
             hint="copy an array with assign(values)",
         )
     return jnp.broadcast_to(jax.lax.convert_element_type(array, scalar.numpy), shape)
+
+
+def _integers(given: Any, scalar: Scalar, where: str) -> Any:
+    """A value for an array of integers, which has no floats that are not among them."""
+    if not isinstance(given, jax.core.Tracer):
+        values = np.asarray(given)
+        return converted(values, scalar.numpy, where) if values.dtype.kind in "iuf" else given
+    if not jnp.issubdtype(given.dtype, jnp.floating):
+        return given
+    raise KernelTypeError(
+        f"{where}: expected a value of {scalar}, got {given.dtype}, traced by JAX",
+        hint=f"convert it: value.astype({str(scalar)!r})",
+    )

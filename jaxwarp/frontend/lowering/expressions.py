@@ -303,7 +303,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     if found is not None:
         return found
     if isinstance(base, Struct) and hasattr(base.kind, node.attr):
-        return frame.adopt(frame.source.attribute(base.kind, node.attr))  # a constant of the class
+        return _of_class(frame, base, node.attr)
     if isinstance(base, Host):
         return _host_attribute(frame, base.value, node)
     raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base))
@@ -330,13 +330,19 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
         case Aggregate():
             return _type_attribute(base, name)
-        case StructValue():
-            return field_of(base, name)
+        case StructValue(type=struct):
+            of_class = struct.index(name) is None and name in struct.members
+            return _of_class(frame, struct, name) if of_class else field_of(base, name)
         case StructView():
             found = base.dtype if name == "dtype" else _value_attribute(frame, outline(frame, base), name)
             return field_of(base, name) if found is None else found
         case _:
             return None
+
+
+def _of_class(frame: Frame, struct: Struct, name: str) -> Any:
+    """A constant or a function of a struct's class."""
+    return frame.adopt(frame.source.attribute(struct.kind, name))
 
 
 def _type_attribute(dtype: Any, name: str) -> Any:

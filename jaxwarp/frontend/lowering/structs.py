@@ -151,7 +151,10 @@ def field_of(base: StructValue | StructView, name: str) -> Any:
 
 
 def _field_hint(struct: Struct, name: str) -> str:
-    return did_you_mean(name, [f.name for f in struct.fields]) or f"its fields are {_listed(struct)}"
+    if name in struct.members:
+        return f"{name} belongs to the class, and is a constant: make it a field"
+    near = did_you_mean(name, [*(f.name for f in struct.fields), *struct.members])
+    return near or f"its fields are {_listed(struct)}"
 
 
 def _listed(struct: Struct) -> str:

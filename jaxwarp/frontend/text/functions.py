@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from jaxwarp.boundary import boundary, call_for_user
+from jaxwarp.boundary import boundary, call_for_user, guarded
 from jaxwarp.builtins.language.shown import OfInstances
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -63,6 +63,7 @@ class Rules:
     is_used: bool = False
 
 
+@guarded
 @dataclass(frozen=True, eq=False)
 class Overload:
     source: Source
@@ -96,6 +97,7 @@ def _text(annotation: ast.expr | None) -> str:
     return ast.unparse(annotation).replace("wp.", "") if annotation is not None else "Any"
 
 
+@guarded
 @dataclass(frozen=True)
 class NativeFunc:
     """What `@func_native` returns: a function whose text is C++, which kernels here cannot call."""
@@ -103,6 +105,7 @@ class NativeFunc:
     __name__: str
 
 
+@guarded
 @dataclass(frozen=True, eq=False)
 class Func(ByName):
     """What `@func` returns: one name, one or more overloads, chosen by argument types.

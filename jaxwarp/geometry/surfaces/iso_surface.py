@@ -10,7 +10,7 @@ import jax
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.surfaces import marching_cubes, surface_nets
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, triangle_table
@@ -18,6 +18,7 @@ from jaxwarp.geometry.surfaces.extraction import Method, extract_outside
 from jaxwarp.geometry.surfaces.surface import require_field
 
 
+@guarded
 class IsoSurfaceBase(ABC):
     """Extracts surfaces of fields of one shape, outside of JAX, into arrays of as many vertices and faces as there are.
 
@@ -32,6 +33,9 @@ class IsoSurfaceBase(ABC):
         verts: array of `vec3`, after `surface`.
         indices: array of int32, the vertices of all faces.
     """
+
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("nx", "ny", "nz", "lower", "upper",)
+    _HINTS: ClassVar[dict[str, str]] = dict.fromkeys(("verts", "indices"), "surface(field) sets them")
 
     def __init__(self, nx: int, ny: int, nz: int, *, lower: Any = None, upper: Any = None) -> None:
         self.nx, self.ny, self.nz = nx, ny, nz
@@ -166,6 +170,8 @@ class IsoSurfaceNets(IsoSurfaceBase):
         nx, ny, nz, lower, upper: as of `IsoSurfaceBase`.
         topology: "triangle" or "quad": what `indices` are of.
     """
+
+    _SETTABLE: ClassVar[tuple[str, ...]] = ("nx", "ny", "nz", "lower", "upper", "topology",)
 
     @boundary
     def __init__(

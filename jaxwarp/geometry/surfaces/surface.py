@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.boundary import guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
+@guarded
 class Surface(NamedTuple):
     """A surface of triangles, or of quads, in arrays whose sizes are fixed.
 

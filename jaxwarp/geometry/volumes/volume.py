@@ -13,7 +13,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.ids import give_ids, id_of
 from jaxwarp.arrays.moved import device_for, fields_on
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
 from jaxwarp.geometry.volumes import nanovdb
@@ -29,6 +29,7 @@ Vec3: Any = wp.types.vector(length=3, dtype=Any)
 Vec4: Any = wp.types.vector(length=4, dtype=Any)
 
 
+@guarded
 @wp.struct
 class Volume(Inspected, Rebuilt):
     """Values at the voxels of a sparse grid, for lookups and samples in kernels.
@@ -306,14 +307,9 @@ class Volume(Inspected, Rebuilt):
 setattr(Volume, HANDLE, True)
 _OPTIONAL = ("entries", "index", "scalars", "vec3s", "vec4s")
 give_ids(Volume, Named(frozenset(_OPTIONAL)))
+Volume._HINT = "volume = volume.replace(bricks=...)"
 _VALUES = "the volume has values of another type, or indices only: volume.dtype says which"
 setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALUES))
-
-
-@boundary
-def _setattr(self: Volume, name: str, value: Any) -> None:
-    del self, value
-    raise KernelTypeError(f"Volume: {name} cannot be set", hint="volume = volume.replace(bricks=...)")
 
 
 @boundary
@@ -323,7 +319,6 @@ def _init(self: Volume, data: Any, copy: bool = True) -> None:
     self.__dict__.update(nanovdb.from_memory(make, data).__dict__)
 
 
-Volume.__setattr__ = _setattr
 Volume.__init__ = _init
 
 

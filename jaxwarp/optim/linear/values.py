@@ -16,6 +16,7 @@ import numpy as np
 from jax.scipy.sparse.linalg import gmres as jax_gmres
 
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.optim.linear.operators import LinearOperator
@@ -27,6 +28,7 @@ from jaxwarp.types import SCALAR_BY_DTYPE
 Product = Callable[[jax.Array], jax.Array]
 
 
+@guarded
 class Solution(NamedTuple):
     """What a solver gives for values of JAX.
 

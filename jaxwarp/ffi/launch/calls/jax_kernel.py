@@ -11,7 +11,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, guarded
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
@@ -188,6 +188,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     return call
 
 
+@guarded
 class JaxKernel:
     """A kernel as a function of JAX values: see `jax_kernel`."""
 
