@@ -188,7 +188,8 @@ def report_meeting(kernel: Kernel, index: int) -> Kernel:
     met, factor = Param("met", bool_, (1,)), Param("factor", float32, (1,))
     text = (
         f"two threads have met at an element of {param.name}, which the kernel reads and writes: what is left depends "
-        "on their order, and the derivative is not defined. Read an input and write an output, or keep the indices apart"
+        "on their order, and the derivative is not defined. Read an input and write an output, or keep the indices "
+        "apart"
     )
     builder = Builder()
     builder.loc = access.loc

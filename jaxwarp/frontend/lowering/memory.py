@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.builtins.scalar_ops import row_of_atomic
+from jaxwarp.builtins.scalar_ops import ROWS, row_of_atomic
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.values import Element, StructValue
 from jaxwarp.ir import nodes as ir
