@@ -138,8 +138,8 @@ def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results:
     if not targets or not results:
         return True
     incoming = {i: arithmetic.plain(gpu, region) for i, region in results.items()}
-    # Which results have a cotangent decides what is computed. Of one result it decides only whether that is added, which
-    # the device sees to: were the host to ask, it would wait for all that the device has to do.
+    # Which results have a cotangent decides what is computed. With one result it only decides whether that is added,
+    # and the device sees to it: were the host to ask, it would wait for all that the device has to do.
     flag = None
     if len(incoming) == 1:
         flag, given = arithmetic.find_nonzero(gpu, [*incoming.values()]), tuple(incoming)

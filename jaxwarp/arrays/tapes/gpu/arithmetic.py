@@ -61,7 +61,7 @@ def plain(scope: GpuScope, region: Region) -> Region:
 
 
 def add(scope: GpuScope, target: Region, source: Region, flag: Region | None = None) -> None:
-    """Adds a dense region to another one, which may have gaps; if there is a flag of `find_nonzero`, where it is set."""
+    """Adds a dense region to another one, which may have gaps; with a flag of `find_nonzero`, if it is set."""
     dense = plain(scope, target)
     if flag is None:
         _run(scope, _add, [dense, source])
