@@ -1070,7 +1070,10 @@ def adjoints_on_a_gpu(gpus):
                       adj_outputs=[adjoint[:, 1]], adjoint=True)  # fmt: skip
         lines = gpus.log()
         reads = [line for line in lines if line.startswith(("DtoH", "HtoD"))]
-        assert reads == ([] if device == "cpu" else [f"DtoH 4 stream {MAIN}"]), "whether there is anything to add"
+        assert reads == [], "the host waits for nothing"
+        gone = wp.zeros(4, dtype=float, device=device)  # where the partial is infinite: 0 times it would be NaN
+        wp.launch(checked_roots, 4, [gone], [wp.zeros_like(gone)], adj_inputs=[given[:, 0]],
+                  adj_outputs=[wp.zeros_like(gone)], adjoint=True)  # fmt: skip
         loss, one = wp.zeros(1, dtype=float, device=device), wp.ones(1, dtype=float, device=device)
         wp.launch(misfit, 4, [x[:, 0], values[:, 1]], [loss], adj_inputs=[given[::-1, 2]], adj_outputs=[one],
                   adjoint=True)  # fmt: skip

@@ -138,8 +138,14 @@ def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results:
     if not targets or not results:
         return True
     incoming = {i: arithmetic.plain(gpu, region) for i, region in results.items()}
-    are_asked = arithmetic.nonzero(gpu, [*incoming.values()])
-    given = tuple(i for i, is_asked in zip(incoming, are_asked, strict=True) if is_asked)
+    # Which results have a cotangent decides what is computed. With one result it only decides whether that is added,
+    # and the device sees to it: were the host to ask, it would wait for all that the device has to do.
+    flag = None
+    if len(incoming) == 1:
+        flag, given = arithmetic.find_nonzero(gpu, [*incoming.values()]), tuple(incoming)
+    else:
+        are_asked = arithmetic.nonzero(gpu, [*incoming.values()])
+        given = tuple(i for i, is_asked in zip(incoming, are_asked, strict=True) if is_asked)
     if not given:
         return True
     pull = known_pull_on(op.plan, tuple(targets), given, gpu)
@@ -148,7 +154,7 @@ def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results:
     regions = {i: region for i, region in enumerate(op.regions) if region is not None}
     found = pull.run([*operands_on(gpu, op, regions), *(incoming[i] for i in given)])
     for i, values in found.items():
-        arithmetic.add(gpu, targets[i], values)
+        arithmetic.add(gpu, targets[i], values, flag)
     note_written([targets[i] for i in found])
     return True
 

@@ -29,6 +29,13 @@ def _add(x: array[Any], y: array[Any]):  # pyright: ignore[reportInvalidTypeForm
 
 
 @kernel
+def _add_if(x: array[Any], y: array[Any], found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    if found[0] != 0:
+        x[i] = x[i] + y[i]
+
+
+@kernel
 def _convert(target: array[Any], source: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
     i = _tid()
     target[i] = target.dtype(source[i])
@@ -53,10 +60,13 @@ def plain(scope: GpuScope, region: Region) -> Region:
     return region if region.is_plain else scope.duplicated(region)
 
 
-def add(scope: GpuScope, target: Region, source: Region) -> None:
-    """Adds a dense region to another one, which may have gaps."""
+def add(scope: GpuScope, target: Region, source: Region, flag: Region | None = None) -> None:
+    """Adds a dense region to another one, which may have gaps; with a flag of `find_nonzero`, if it is set."""
     dense = plain(scope, target)
-    _run(scope, _add, [dense, source])
+    if flag is None:
+        _run(scope, _add, [dense, source])
+    else:
+        _run(scope, _add_if, [dense, source], flag)
     if dense is not target:
         scope.duplicate(target, dense)
 
@@ -67,11 +77,16 @@ def convert(scope: GpuScope, target: Region, source: Region) -> None:
 
 
 def nonzero(scope: GpuScope, regions: Sequence[Region]) -> np.ndarray:
-    """Whether there is a number other than zero in each of some dense regions."""
+    """Whether there is a number other than zero in each of some dense regions. The host waits for the device."""
+    return scope.read(find_nonzero(scope, regions)).astype(bool)
+
+
+def find_nonzero(scope: GpuScope, regions: Sequence[Region]) -> Region:
+    """As `nonzero`, on the device: a flag for each region, for which nobody waits."""
     found = scope.make(_FLAG, (len(regions),))
     for place, region in enumerate(regions):
         _run(scope, _find, [region], place, found)
-    return scope.read(found).astype(bool)
+    return found
 
 
 def differ(scope: GpuScope, pairs: Sequence[tuple[Region, Region]]) -> np.ndarray:
