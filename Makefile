@@ -11,6 +11,9 @@ TORCH ?=
 NVRTC ?=
 TESTS ?=
 
+# Many tests start a process: without byte code each compiles the modules of the package again, 1.3 s of processor time.
+unexport PYTHONDONTWRITEBYTECODE
+
 NATIVE := $(wildcard jaxwarp/native/*.cc jaxwarp/native/*.h) jaxwarp/native/exports.map
 LIBRARY := jaxwarp/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin

@@ -207,6 +207,11 @@ def is_partitioned_by_xla(ctx: _mlir.LoweringRuleContext) -> bool:
     return not module.lowering_parameters.for_export and assignment is not None and len(assignment) > 1
 
 
+def is_for_several_devices(ctx: _mlir.LoweringRuleContext) -> bool:
+    """Whether a program being lowered is for several devices, and not the part of one of them (`shard_map`)."""
+    return getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
+
+
 def has_tangent(value: Any, moved: Any) -> bool:
     """Whether a value computed under `jax.jvp` moves with what that moves, of which `moved` is an argument."""
     trace = moved._trace

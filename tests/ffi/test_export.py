@@ -94,6 +94,7 @@ def test_a_fresh_process_runs_an_exported_program(tmp_path):
     np.testing.assert_array_equal([float(v) for v in output.split()], function(s, x))
 
 
+@pytest.mark.release_mode("a launch that is checked is an effect of JAX, which has to know it to read the program")
 def test_without_jaxwarp_the_program_is_refused_cleanly(tmp_path):
     (tmp_path / "program").write_bytes(exported(call, jnp.float32(0), jnp.ones(3), jnp.ones(3)).serialize())
     output = run(

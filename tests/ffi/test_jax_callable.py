@@ -96,6 +96,7 @@ def test_a_long_ping_pong_copies_nothing():
     assert "copy(" not in text
 
 
+@pytest.mark.release_mode("in debug mode they are made, and checked")
 def test_launches_that_nobody_needs_disappear():
     def program(a: wp.array[float], out: wp.array[float]):
         wp.launch(average, a.shape, [a], [wp.zeros_like(a)])

@@ -303,6 +303,7 @@ CONTROL = {
 
 
 @pytest.mark.parametrize("where", CONTROL)
+@pytest.mark.release_mode("in debug mode all launches are kept, and checked")
 def test_side_effects_are_kept(where):
     wrap, times = CONTROL[where]
     x = jnp.ones(4)

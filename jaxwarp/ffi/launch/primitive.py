@@ -87,7 +87,7 @@ def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any
     ]
     if launch.debug is not None and launch.debug.is_value:
         results.append(compat.output_aval(operands, record_shape(launch), np.uint32))
-    return results, {compat.SIDE_EFFECT} if launch.has_side_effect else set()
+    return results, {compat.SIDE_EFFECT} if launch.is_effect else set()
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platform: str) -> Sequence[Any]:
@@ -163,6 +163,9 @@ def _lower_checked(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launc
             return [*bind_launch(made, xs), *record]
 
         return mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
+    # XLA refuses effects in programs that it partitions.
+    if launch.is_effect and not compat.is_for_several_devices(ctx):
+        made = made.replace(has_side_effect=True)
     scans = scan_launches(launch, made, found)
     tells = (found.layout.row, told(launch, found)) if debug.delivery == "error" else None
 

@@ -116,6 +116,11 @@ class Launch:
     def name(self) -> str:
         return self.kernel.name
 
+    @property
+    def is_effect(self) -> bool:
+        """Whether JAX is told that the launch does more than give its results."""
+        return self.has_side_effect or (self.debug is not None and self.debug.is_kept and bool(self.debug.checks))
+
     @cached_property
     def operand_params(self) -> tuple[int, ...]:
         """The parameters that are operands."""

@@ -48,6 +48,7 @@ class Debug:
         arrays: what the parameters are called; none: as the kernel calls them.
         is_unlaunched: only the reports are wanted, whatever the extents.
         is_derived: the kernel is one that derivatives make: what nothing in it uses nobody has written.
+        is_kept: the launch is made for its checks alone, too: where only its derivative is used, or nothing.
     """
 
     checks: tuple[str, ...]
@@ -59,6 +60,7 @@ class Debug:
     arrays: tuple[str, ...] = ()
     is_unlaunched: bool = False
     is_derived: bool = False
+    is_kept: bool = True
 
     @property
     def is_value(self) -> bool:
@@ -79,7 +81,7 @@ class Debug:
         Integers are those of the launch itself, which tells of them, and what derivatives share is ordered by us.
         """
         checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
-        return replace(self.without_record(), checks=checks, arrays=arrays, is_derived=True)
+        return replace(self.without_record(), checks=checks, arrays=arrays, is_derived=True, is_kept=False)
 
 
 @dataclass(frozen=True)

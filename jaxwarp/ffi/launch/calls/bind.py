@@ -125,8 +125,7 @@ def bind(
         options.vmap_method,
         options.cuda,
         kernel.options.get("fma", True),
-        # In debug mode it is run, and tested, also where only its derivative is used, or nothing.
-        options.has_side_effect or says(fitted) or debug is not None,
+        options.has_side_effect or says(fitted),
         debug=debug,
     )
 

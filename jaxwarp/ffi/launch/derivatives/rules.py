@@ -156,7 +156,9 @@ def silent_launch(launch: Launch) -> Launch:
     """The launch that derivatives are made of: its threads say nothing, since those of the launch itself do."""
     kernel = _silent_kernel(launch.kernel)
     if kernel is launch.kernel:
-        return launch.replace(has_side_effect=False) if launch.debug and launch.has_side_effect else launch
+        if launch.debug is None or not launch.debug.is_kept:
+            return launch
+        return launch.replace(debug=dataclasses.replace(launch.debug, is_kept=False))
     origin = launch.origin
     if isinstance(origin, BatchOf):
         origin = dataclasses.replace(origin, launch=silent_launch(origin.launch))
