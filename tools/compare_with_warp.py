@@ -365,8 +365,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **Meshes** have derivatives by their vertices, where Warp's are silently 0. `mesh.id` is the mesh; all kinds of
   trees that Warp names are one. Where closest points of two faces are equally far, another face may be named than in
   Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as
-  they must be. On the border of an open mesh, `mesh_query_ray_count_intersections` may count none. The sign of
-  `mesh_query_point` is by whether rays leave more often than they enter, where Warp asks only for the first face.
+  they must be. On the border of an open mesh, `mesh_query_ray_count_intersections` may count none.
+- **`mesh_query_point`**: the sign is by whether rays leave more often than they enter, where Warp asks only for the
+  first face.
 - **What queries give**: `sign` of rays is 1 or -1, and all results are 0 where nothing is found. Winding numbers of a
   mesh that was not made for them are refused, where Warp counts crossings instead.
 - **Surfaces** of `IsoSurfaceMarchingCubes` have Warp's vertices; cells may be cut into other triangles, as many.

@@ -210,7 +210,9 @@ def _multiply_blocks(
 def _of_blocks(A: Any, kind: str) -> LinearOperator:
     what = "preconditioner"
     if not isinstance(A, BsrMatrix):
-        raise KernelValueError(f"{what}: A: {kind} expects a BsrMatrix, got {_of(A)}", hint='take "diag" or "diag_abs"')
+        raise KernelValueError(
+            f"{what}: A: {kind} expects a BsrMatrix of blocks, got {_of(A)}", hint='take "diag" or "diag_abs"'
+        )
     if A.block_shape[0] != A.block_shape[1]:
         raise KernelValueError(f"{what}: A: {kind} expects square matrix blocks, got {A.block_shape}")
     if A.nrow != A.ncol:
