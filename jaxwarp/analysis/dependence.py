@@ -26,13 +26,14 @@ iterations in between.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.counting import arrays_that_count
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Value, While
 from jaxwarp.types import Scalar, int32, int64
 
 Access = Load | Store | Atomic
@@ -88,7 +89,7 @@ class Dependence:
         self.sums: dict[Value, Sum] = {}
         self.from_end: dict[Value, Counted] = {}  # what a value is more than its sum, as often as the numbers say
         self.extents: dict[tuple[Param, int], Value] = {}  # the first of the values that are an extent
-        self.counting = _counting_loops(kernel)
+        self.counting = arrays_that_count(kernel)
         self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
         self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
         self.uneven: set[Value] = set()  # loop variables of unknown or large steps
@@ -330,52 +331,6 @@ class Dependence:
         return any(
             proof.differ(a, b) for a, b in zip(first.indices, second.indices, strict=True)
         )
-
-
-def _counting_loops(kernel: Kernel) -> set[Param]:
-    """The arrays on whose contents it depends how often a loop runs."""
-    sources: dict[Value | Param, list[Value]] = {}
-    arrays: dict[Value, Param] = {}
-    pending: list[Value] = []
-    for op in walk(kernel.body):
-        for value, given in _flows(op):
-            sources.setdefault(value, []).extend(given)
-        if isinstance(op, Load | Atomic):
-            arrays[op.result] = op.param
-        if isinstance(op, Store | Atomic):
-            sources.setdefault(op.param, []).extend(op.operands)
-        if isinstance(op, For):
-            pending += (op.start, op.stop, op.step)
-        elif isinstance(op, While):
-            pending += op.condition.results
-    seen: set[Value] = set()
-    found: set[Param] = set()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        pending += sources.get(value, ())
-        if value in arrays and arrays[value] not in found:
-            found.add(arrays[value])
-            pending += sources.get(arrays[value], ())
-    return found
-
-
-def _flows(op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
-    """What an operation defines, also for its blocks, and what that is made of."""
-    yield from ((value, op.operands) for value in op.defined)
-    match op:
-        case If():
-            for block in op.blocks:
-                yield from ((value, (given,)) for value, given in zip(op.results, block.results, strict=True))
-        case For() | While():
-            yield from ((value, op.operands) for block in op.blocks for value in block.params)
-            own = [op.results, *(b.params[1:] if isinstance(op, For) else b.params for b in op.blocks)]
-            for values in own:
-                yield from ((value, (given,)) for value, given in zip(values, op.body.results, strict=True))
-        case _:
-            pass
 
 
 class _Proof:

@@ -61,7 +61,7 @@ def test_most_random_kernels_have_gradients():
 
 def test_random_kernels_of_own_arrays_tiles_overwrites_and_indices_from_the_end():
     """JAX transposes tangents, so that is the derivative that has records; `make fuzz` tries more of them."""
-    cases = [mixed_strategy.random_case(seed) for seed in range(8)]
+    cases = [mixed_strategy.random_case(seed) for seed in range(4)]
     assert any("from_end" in str(case.kernel) for case in cases)
     given_ = {name: sum(check(name, case) for case in cases) for name in CHECKS}
     assert given_["tangent"] == len(cases)
