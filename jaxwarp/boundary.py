@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from jaxwarp.errors import InternalError, JaxwarpError, KernelAttributeError, KernelError, Loc
+from jaxwarp.errors import InternalError, JaxwarpError, KernelAttributeError, KernelError, Loc, no_attribute
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -142,6 +142,15 @@ def _attributes(kind: type) -> frozenset[str]:
 def raise_for_user(error: Exception) -> NoReturn:
     """Raises an error of Python's own that is the user's: it is no fault of ours."""
     raise error.with_traceback(None)
+
+
+def missing_in(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module, which names the nearest attribute that it has. Type checkers need not see it."""
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807 - what modules call it
+        raise_for_user(no_attribute(sys.modules[module], name))
+
+    return boundary(__getattr__)
 
 
 def call_for_user(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

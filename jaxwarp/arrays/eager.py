@@ -379,7 +379,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
             raise KernelTypeError(
                 f"{where}, and several of its elements are in one place (strides {region.strides})",
                 line,
-                hint="pass a copy that is contiguous",
+                hint="write to a copy, array.contiguous(), where each element has a place of its own",
             )
         for j, other in enumerate(values):
             if i != j and other.region is not None and j not in plan.untouched and region.overlaps(other.region):
