@@ -118,7 +118,7 @@ def _require_settable(kind: type, name: str) -> None:
         settable = sorted(n for n in known if _can_be_set(kind, n))
         others = f"; what can be assigned: {', '.join(settable)}" if settable else ""
         hint = f"make another {called}{others}"
-    raise KernelAttributeError(f"{called}: {name} cannot be assigned", hint=hint)
+    raise KernelAttributeError(f"{called}: {name} cannot be set", hint=hint)
 
 
 def _can_be_set(kind: type, name: str) -> bool:
