@@ -86,13 +86,13 @@ def guarded(kind: Class) -> Class:
 
     @functools.wraps(plain)
     def assign(self: Any, name: str, value: Any) -> None:
-        if not name.startswith("_") and not _is_ours(sys._getframe(1)):
-            try:
+        try:
+            if not name.startswith("_") and not _is_ours(sys._getframe(1)):
                 _require_settable(type(self), name)
-            except KernelAttributeError as error:
-                strip(error)
-                raise
-        plain(self, name, value)
+            plain(self, name, value)
+        except Exception as error:
+            strip(error)
+            raise
 
     assign.__dict__["is_guard"] = True
     any_kind.__setattr__ = assign
