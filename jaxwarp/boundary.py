@@ -21,7 +21,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from jaxwarp.errors import InternalError, JaxwarpError, KernelAttributeError, KernelError, Loc
+from jaxwarp.errors import InternalError, JaxwarpError, KernelAttributeError, KernelError, Loc, no_attribute
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -86,13 +86,13 @@ def guarded(kind: Class) -> Class:
 
     @functools.wraps(plain)
     def assign(self: Any, name: str, value: Any) -> None:
-        if not name.startswith("_") and not _is_ours(sys._getframe(1)):
-            try:
+        try:
+            if not name.startswith("_") and not _is_ours(sys._getframe(1)):
                 _require_settable(type(self), name)
-            except KernelAttributeError as error:
-                strip(error)
-                raise
-        plain(self, name, value)
+            plain(self, name, value)
+        except Exception as error:
+            strip(error)
+            raise
 
     assign.__dict__["is_guard"] = True
     any_kind.__setattr__ = assign
@@ -118,7 +118,7 @@ def _require_settable(kind: type, name: str) -> None:
         settable = sorted(n for n in known if _can_be_set(kind, n))
         others = f"; what can be assigned: {', '.join(settable)}" if settable else ""
         hint = f"make another {called}{others}"
-    raise KernelAttributeError(f"{called}: {name} cannot be assigned", hint=hint)
+    raise KernelAttributeError(f"{called}: {name} cannot be set", hint=hint)
 
 
 def _can_be_set(kind: type, name: str) -> bool:
@@ -142,6 +142,15 @@ def _attributes(kind: type) -> frozenset[str]:
 def raise_for_user(error: Exception) -> NoReturn:
     """Raises an error of Python's own that is the user's: it is no fault of ours."""
     raise error.with_traceback(None)
+
+
+def missing_in(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module, which names the nearest attribute that it has. Type checkers need not see it."""
+
+    def __getattr__(name: str) -> NoReturn:  # noqa: N807 - what modules call it
+        raise_for_user(no_attribute(sys.modules[module], name))
+
+    return boundary(__getattr__)
 
 
 def call_for_user(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ import difflib
 import linecache
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import ModuleType
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,14 @@ class PerformanceWarning(UserWarning):
 
 class InternalError(JaxwarpError, RuntimeError):
     """A fault of jaxwarp itself; please report it."""
+
+
+def no_attribute(module: ModuleType, name: str) -> AttributeError:
+    """The error for a name that a module of ours does not have, with the nearest one that it has."""
+    text = f"module {module.__name__!r} has no attribute {name!r}"
+    near = None if name.startswith("_") else did_you_mean(name, dir(module))
+    # Without a name Python proposes no other one.
+    return AttributeError(f"{text}; {near}", obj=module) if near else AttributeError(text, name=name, obj=module)
 
 
 def did_you_mean(given: object, names: Iterable[object]) -> str | None:

@@ -71,7 +71,7 @@ def test_notes_on_annotations():
     assert field.type.shape == ("nworld", "nbody")
     assert field.type == wp.array(ndim=2, dtype=float)
     assert not hasattr(wp.array(ndim=2, dtype=float), "shape")
-    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'ndim'"):
+    with pytest.raises(AttributeError, match="ndim cannot be set"):
         field.type.ndim = 3
 
 

@@ -401,7 +401,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
             raise KernelTypeError(
                 f"{where}, and several of its elements are in one place (strides {region.strides})",
                 line,
-                hint="pass a copy that is contiguous",
+                hint="write to a copy, array.contiguous(), where each element has a place of its own",
             )
         if plan.endless and tables_at(scope if isinstance(scope, Outside) else HOST).meets(*region.span):
             raise KernelTypeError(

@@ -29,7 +29,7 @@ def placed_array(
     element: Element | Struct,
     shape: tuple[int, ...],
     ptr: int | None,
-    strides: Sequence[int] | None,
+    strides: Sequence[int] | int | None,
     capacity: int | None,
     deleter: Callable[[int, int], Any] | None,
 ) -> HostArray:
@@ -44,6 +44,7 @@ def placed_array(
         raise KernelTypeError(f"{name}(...): ptr: expected an address, got {ptr!r}", hint="write array.ctypes.data")
     dtype, inner = memory_dtype(element), memory_axes(element)
     found = dense_strides((*shape, *inner), dtype.itemsize)
+    strides = (strides,) if isinstance(strides, int) else strides
     if strides is not None:
         if len(strides) != len(shape) or any(isinstance(s, bool) or not hasattr(s, "__index__") for s in strides):
             raise KernelValueError(

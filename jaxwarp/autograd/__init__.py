@@ -6,3 +6,6 @@ from jaxwarp.autograd.check import gradcheck_tape as gradcheck_tape
 from jaxwarp.autograd.jacobians import jacobian as jacobian
 from jaxwarp.autograd.jacobians import jacobian_fd as jacobian_fd
 from jaxwarp.autograd.plot import jacobian_plot as jacobian_plot
+from jaxwarp.boundary import missing_in as _missing_in
+
+globals()["__getattr__"] = _missing_in(__name__)

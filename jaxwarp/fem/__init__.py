@@ -1,6 +1,10 @@
 """Finite elements: geometries, function spaces, and the integration of forms that are written as kernels."""
 
+import sys as _sys
+
 from jaxwarp.boundary import boundary as _boundary
+from jaxwarp.boundary import raise_for_user as _raise_for_user
+from jaxwarp.errors import no_attribute as _no_attribute
 from jaxwarp.fem import cache as cache
 from jaxwarp.fem import linalg as linalg
 from jaxwarp.fem import utils as utils
@@ -144,5 +148,5 @@ _MISSING = {
 @_boundary
 def __getattr__(name: str) -> object:
     if name in _MISSING:
-        raise AttributeError(f"fem.{name} is not there yet; {_MISSING[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _raise_for_user(AttributeError(f"fem.{name} is not there yet; {_MISSING[name]}"))
+    _raise_for_user(_no_attribute(_sys.modules[__name__], name))

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelValueError
+from jaxwarp.boundary import boundary, raise_for_user
+from jaxwarp.errors import KernelValueError, no_attribute
 from jaxwarp.fem.operators import _skew_part as skew_part
 from jaxwarp.fem.operators import _symmetric_part as symmetric_part
 from jaxwarp.types import element_scalar
@@ -214,5 +215,5 @@ _MISSING = {
 @boundary
 def __getattr__(name: str) -> object:
     if name in _MISSING:
-        raise AttributeError(f"fem.linalg.{name} is not there yet; {_MISSING[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise_for_user(AttributeError(f"fem.linalg.{name} is not there yet; {_MISSING[name]}"))
+    raise_for_user(no_attribute(sys.modules[__name__], name))

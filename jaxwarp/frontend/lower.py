@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaxwarp.analysis.thread_dependence import ThreadDependence
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
@@ -18,6 +17,7 @@ from jaxwarp.frontend.lowering.frame import Context, Frame, Window
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
+from jaxwarp.frontend.lowering.tiles.thread_dependence import ThreadDependence
 from jaxwarp.frontend.lowering.told import failures, prints
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir

@@ -6,9 +6,11 @@ What is here are functions of JAX's arrays; classes and the functions of kernels
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from jaxwarp.boundary import boundary, raise_for_user
+from jaxwarp.errors import no_attribute
 
 _MODULE_OF = {
     "Neighbors": "neighbor_lists",
@@ -45,7 +47,7 @@ _MODULE_OF = {
 @boundary
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise_for_user(AttributeError(f"module {__name__!r} has no attribute {name!r}"))
+        raise_for_user(no_attribute(sys.modules[__name__], name))
     value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

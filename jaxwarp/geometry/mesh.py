@@ -147,13 +147,15 @@ def _setattr(self: Mesh, name: str, value: Any) -> None:
     """`mesh.points = p` refits."""
     if name == "points":
         _refit(self, "Mesh: points", value)
-    else:
+    elif name == "velocities":
         if value is not None and corners("Mesh: velocities", value).shape != corners("Mesh", self.points).shape:
             raise KernelValueError(
                 f"Mesh: velocities: expected {len(self.points)}, one for each point, got {len(value)}",
                 hint="pass an array of the shape of points",
             )
         self.__dict__[name] = value
+    else:
+        raise KernelTypeError(f"Mesh: {name} cannot be set", hint="set points or velocities, or make another Mesh")
 
 
 Mesh.__init__ = _init

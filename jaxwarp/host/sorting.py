@@ -144,7 +144,7 @@ def _require_room(what: str, keys: Any, values: Any, count: int) -> None:
     if keys.size < count or values.size < count:
         raise ArrayError(f"{what}: {count} pairs, but keys have {keys.size} elements and values {values.size}")
     if keys.region.overlaps(values.region):
-        raise ArrayError(f"{what}: keys and values share memory")
+        raise ArrayError(f"{what}: keys and values share memory", hint="pass a copy of one: jaxwarp.clone(values)")
 
 
 @boundary

@@ -1,5 +1,6 @@
 """Sparse matrices of blocks in rows, outside of JAX and as values of JAX."""
 
+from jaxwarp.boundary import missing_in as _missing_in
 from jaxwarp.sparse.copying import bsr_assign as bsr_assign
 from jaxwarp.sparse.copying import bsr_compress as bsr_compress
 from jaxwarp.sparse.copying import bsr_copy as bsr_copy
@@ -28,3 +29,5 @@ from jaxwarp.sparse.sums import bsr_scale as bsr_scale
 from jaxwarp.sparse.triplets import bsr_from_triplets as bsr_from_triplets
 from jaxwarp.sparse.triplets import bsr_set_from_triplets as bsr_set_from_triplets
 from jaxwarp.sparse.vector_products import bsr_mv as bsr_mv
+
+globals()["__getattr__"] = _missing_in(__name__)

@@ -52,6 +52,7 @@ class BsrMatrix:
     }
     _CALLED = "BsrMatrix"
     block_type: ClassVar[Any]
+    __jaxwarp_open__ = "say what its blocks are: BsrMatrix[float], BsrMatrix[wp.mat33]"
     nrow: int
     ncol: int
     nnz: int

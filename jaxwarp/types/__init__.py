@@ -1,6 +1,7 @@
 """The types of the kernel language: scalars, vectors, matrices, quaternions, transforms, arrays, structs. Immutable,
 compared by structure but for structs, each of which is a type of its own."""
 
+from jaxwarp.boundary import missing_in as _missing_in
 from jaxwarp.types.aggregates import Aggregate as Aggregate
 from jaxwarp.types.aggregates import Element as Element
 from jaxwarp.types.aggregates import Mat as Mat
@@ -95,3 +96,5 @@ from jaxwarp.types.structs import meant as meant
 from jaxwarp.types.structs import struct_in as struct_in
 from jaxwarp.types.structs import struct_of as struct_of
 from jaxwarp.types.tiles import TileType as TileType
+
+globals()["__getattr__"] = _missing_in(__name__)

@@ -34,13 +34,22 @@ def as_dtype(t: Any) -> Any:
     try:
         return SCALAR_BY_DTYPE[np.dtype(t)]
     except (TypeError, ValueError, KeyError):
-        is_array = getattr(t, "__name__", "").rpartition(".")[2] in ("Array", "ndarray", "Tensor")
-        raise KernelTypeError(
-            f"{t!r} is not a type of the kernel language",
-            hint="write array[float], or array(dtype=float, ndim=2) for two axes"
-            if is_array
-            else "write float, int, bool, vec3, float64 or another type of jaxwarp",
-        ) from None
+        raise KernelTypeError(f"{t!r} is not a type of the kernel language", hint=_hint(t)) from None
+
+
+OPEN = "__jaxwarp_open__"
+"""The attribute of a class that stands for many types, and is none before something is filled in: how to write that."""
+
+
+def _hint(t: Any) -> str:
+    if hasattr(t, OPEN):
+        return getattr(t, OPEN)
+    if getattr(t, "__name__", "").rpartition(".")[2] in ("Array", "ndarray", "Tensor"):
+        return "write array[float], or array(dtype=float, ndim=2) for two axes"
+    if t in (vector, matrix, quaternion, transformation):
+        extents = {vector: "length=3, ", matrix: "shape=(2, 3), "}.get(t, "")
+        return f"it makes a type: {t.__name__}({extents}dtype=float)"
+    return "write float, int, bool, vec3, float64 or another type of jaxwarp"
 
 
 @boundary

@@ -49,6 +49,7 @@ def test_hint_of_a_kernel(name):
 
 COMMON = """
 import jax, jax.numpy as jnp, numpy as np
+from jaxwarp import sparse
 
 @wp.kernel
 def scale(x: wp.array[float], s: float, y: wp.array[float]):
@@ -81,8 +82,25 @@ def move(p: wp.array[wp.vec3], y: wp.array[wp.vec3]):
     i = wp.tid()
     y[i] = p[i]
 
+@wp.kernel
+def stretch(a: wp.array[float], s: float):
+    i = wp.tid()
+    a[i] = a[i] * s
+
+@wp.kernel
+def stir(a: wp.array[float], x: wp.array[float]):
+    i = wp.tid()
+    a[i] = a[i] + x[i]
+
+@wp.kernel
+def gather(x: wp.array[float], a: wp.array[float]):
+    i = wp.tid()
+    a[i] += x[i]
+
 f = wp.jax_kernel(scale)
 x = jnp.arange(4.0)
+four = wp.zeros(4, dtype=float)
+folded = wp.array(ptr=four.ptr, shape=4, strides=(0,), dtype=float)
 """
 
 # name -> (wrong call, part of the message, the hint, the call that follows it)
@@ -114,8 +132,38 @@ CALLS = {
                                  "pass the inputs by position, or by these names", "f(x=x, s=2.0)"),
     "a forgotten update of an output": (
         "wp.jax_kernel(rise)(x)", "expected 0 inputs, got 1",
-        "the kernel reads a, too: jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])",
+        "the kernel updates what it is given: jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])",
         "wp.jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])(x)"),
+    "a kernel that only updates, without outputs": (
+        "wp.jax_kernel(rise, num_outputs=0)(x)", "num_outputs: expected 1 to 1, got 0",
+        "the kernel updates what it is given: num_outputs=1, in_out_argnames=['a']",
+        "wp.jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])(x)"),
+    "an update before a number": (
+        "wp.jax_kernel(stretch)(x, 2.0)", "argument 's' is an output argument: expected an array, got float32",
+        "the kernel updates what it is given: num_outputs=1, in_out_argnames=['a']",
+        "wp.jax_kernel(stretch, num_outputs=1, in_out_argnames=['a'])(x, 2.0)"),
+    "an update before an input": (
+        "wp.jax_kernel(stir)(x, x)", "expected 1 input (a), got 2",
+        "the kernel updates what it is given: jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])",
+        "wp.jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])(x, x)"),
+    "an update of the first, without the second": (
+        "wp.jax_kernel(stir)(x)", "argument 'a' is an input, but the kernel writes to it",
+        "update it: num_outputs=1, in_out_argnames=['a']",
+        "wp.jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])(x, x)"),
+    "sums in an array that is given": (
+        "wp.jax_kernel(gather)(x, x)", "expected 1 input (x), got 2",
+        "leave out a: outputs are returned; output_dims says their shape; to add to what it is given: "
+        "jax_kernel(gather, num_outputs=1, in_out_argnames=['a'])",
+        "wp.jax_kernel(gather, num_outputs=1, in_out_argnames=['a'])(x, x)"),
+    "elements in one place": (
+        "wp.launch(rise, 4, [folded])",
+        "argument 'a' is written by the kernel, and several of its elements are in one place (strides (0,))",
+        "write to a copy, array.contiguous(), where each element has a place of its own",
+        "wp.launch(rise, 4, [folded.contiguous()])"),
+    "a matrix of no blocks": (
+        "wp.types.as_dtype(sparse.BsrMatrix)",
+        "<class 'jaxwarp.sparse.matrix.BsrMatrix'> is not a type of the kernel language",
+        "say what its blocks are: BsrMatrix[float], BsrMatrix[wp.mat33]", "wp.types.as_dtype(sparse.BsrMatrix[float])"),
     "a mode that is not there": ("wp.jax_kernel(scale, mode='dbg')", "mode: expected 'release' or 'debug', got 'dbg'",
                                  "leave it out: jaxwarp.config.mode decides", "wp.jax_kernel(scale)"),
     "a mesh of numbers": (

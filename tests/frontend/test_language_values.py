@@ -356,8 +356,8 @@ def test_constants_in_warps_spelling():
         out[0] = AXIS[1] * float(LIMIT)
 
     assert outputs(kernel, 1, [0.0])[0] == 14.0
-    with pytest.raises(KernelTypeError, match="constant: expected a number, a vector or a matrix, got str"):
-        wp.constant("seven")
+    with pytest.raises(KernelTypeError, match="constant: expected a number, a vector, a matrix or a text, got list"):
+        wp.constant([7])
 
 
 @wp.func

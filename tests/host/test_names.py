@@ -5,11 +5,13 @@ import contextlib
 import importlib.util
 import inspect
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from language import define
 
 import jaxwarp as wp
 from jaxwarp.frontend.text.refused import of_warp
@@ -271,3 +273,31 @@ def test_methods_have_the_arguments_of_warps():
                 continue
             expected, given = _keywords(getattr(theirs, name)), _keywords(getattr(ours, name))
             assert expected is None or given is None or expected <= given, (theirs, name)
+
+
+@pytest.mark.parametrize(("where", "name", "near"), [
+    ("", "lenght", "length"), ("", "flaot32", "float32"), ("utils", "array_scam", "array_scan"),
+    ("sparse", "bsr_zeross", "bsr_zeros"), ("fem", "integrat", "integrate"), ("geometry", "cast_ray", "cast_rays"),
+    ("optim", "Adan", "Adam"), ("optim.linear", "cgg", "cg"), ("autograd", "jacobia", "jacobian"),
+    ("types", "vectr", "vector"), ("jax_experimental", "jax_kernl", "jax_kernel"),
+    ("fem.linalg", "skew_prt", "skew_part"),
+])  # fmt: skip
+def test_a_misspelled_name_has_the_nearest_one(where, name, near):
+    module = importlib.import_module(f"jaxwarp.{where}".rstrip("."))
+    text = f"module '{module.__name__}' has no attribute '{name}'; did you mean {near}?"
+    with pytest.raises(AttributeError, match=f"^{re.escape(text)}$"):
+        getattr(module, name)
+    assert not hasattr(module, "__nothing__")
+
+
+@pytest.mark.parametrize(("text", "hint"), [
+    ("wp.lenght(x[0])", "did you mean length?"),
+    ("lenght(x[0])", "did you mean length?"),
+    ("x[0].lenght", "did you mean length? functions are called: sin(x)"),
+    ("float(x.shpe[0])", "did you mean shape?"),
+])  # fmt: skip
+def test_a_misspelled_name_in_a_kernel_has_the_nearest_one(text, hint):
+    kernel = define(f"@wp.kernel\ndef k(x: wp.array[wp.vec3], y: wp.array[float]):\n    y[0] = {text}\n")["k"]
+    with pytest.raises(wp.errors.KernelNameError) as caught:
+        wp.launch(kernel, 1, inputs=[wp.zeros(1, dtype=wp.vec3), wp.zeros(1, dtype=float)])
+    assert caught.value.hint.startswith(hint)

@@ -29,14 +29,14 @@ CONSTANTS: dict[str, float] = _VALUES | {name.upper(): value for name, value in 
 
 @boundary
 def constant(x: float) -> Any:
-    """Warp's mark of a constant: the value itself. Here every number, vector or matrix that a kernel names is one.
+    """Warp's mark of a constant: the value itself. Here what a kernel names is one: numbers, vectors, matrices, texts.
 
     Raises:
         KernelTypeError: the value is none of these.
     """
-    if not isinstance(x, (bool, int, float, np.generic, np.ndarray)):
+    if not isinstance(x, (bool, int, float, str, np.generic, np.ndarray)):
         raise KernelTypeError(
-            f"constant: expected a number, a vector or a matrix, got {type(x).__name__}",
+            f"constant: expected a number, a vector, a matrix or a text, got {type(x).__name__}",
             hint="write constant(3.0), constant(vec3(1.0, 2.0, 3.0))",
         )
     return x

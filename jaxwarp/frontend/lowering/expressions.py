@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
@@ -306,7 +307,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
         return _of_class(frame, base, node.attr)
     if isinstance(base, Host):
         return _host_attribute(frame, base.value, node)
-    raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base))
+    raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base, node.attr))
 
 
 def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
@@ -359,15 +360,19 @@ def _product(frame: Frame, view: View) -> Any:
     return result
 
 
-def _attribute_hint(base: Any) -> str | None:
+def _attribute_hint(base: Any, name: str) -> str | None:
     if isinstance(base, View):
-        return "arrays have shape, ndim, size and dtype"
-    if isinstance(base, Bundle) and isinstance(base.type, Vec):
+        return did_you_mean(name, ("shape", "ndim", "size", "dtype")) or "arrays have shape, ndim, size and dtype"
+    function = did_you_mean(name, FUNCTIONS)
+    if function is not None:
+        return f"{function} functions are called: sin(x)"
+    t = element_type(base) if isinstance(base, Element) else base.type if isinstance(base, Bundle) else None
+    if isinstance(t, Vec):
         return "vectors have the components x, y, z, w and dtype, length, shape; several make a vector: vec2(v.x, v.y)"
-    if isinstance(base, Bundle) and isinstance(base.type, Quat | Transform):
-        listed = ", ".join(base.type.parts)
+    if isinstance(t, Quat | Transform):
+        listed = ", ".join(t.parts)
         return f"quaternions have x, y, z, w, transforms p and q: here {listed}; and dtype, shape"
-    if isinstance(base, Bundle):
+    if isinstance(t, Aggregate):
         return "matrices have components m[i, j], and dtype, shape; functions are called: transpose(m)"
     return "numbers have no attributes; functions are called: sin(x)"
 

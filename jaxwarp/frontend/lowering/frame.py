@@ -286,10 +286,9 @@ class Frame:
         if value is Missing:
             value = BARE_NAMES.get(name, Missing)
         if value is Missing:
-            names = [*self.variables, *self.source.free_names()]
-            hint = (
-                did_you_mean(name, names) or "assign it before, pass it as an argument, or define it before the kernel"
-            )
+            names = [*self.variables, *self.source.free_names(), *BARE_NAMES]
+            other = "assign it before, pass it as an argument, or define it before the kernel"
+            hint = did_you_mean(name, names) or other
             raise KernelNameError(f"name {name} is not defined", hint=hint)
         return self.adopt(value)
 

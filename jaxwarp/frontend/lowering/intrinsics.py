@@ -35,6 +35,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     View,
     describe,
     is_dynamic,
+    known_text,
     type_of,
 )
 from jaxwarp.frontend.lowering.views import extent, index_view
@@ -100,6 +101,21 @@ def _static(frame: Frame, node: ast.Call) -> Any:
     return _evaluate_static(frame, node.args[0], "static")
 
 
+def text_of(frame: Frame, node: ast.expr) -> str | None:
+    """A literal text, a name of one outside of the kernel, or `static(...)` of one; None if it is something else."""
+    if isinstance(node, ast.Constant):
+        return known_text(node.value)
+    is_name = isinstance(node, ast.Name | ast.Attribute)
+    if is_name or (isinstance(node, ast.Call) and _calls_static(frame, node)):
+        return known_text(frame.evaluate(node))
+    return None
+
+
+def _calls_static(frame: Frame, node: ast.Call) -> bool:
+    is_named = isinstance(node.func, ast.Name | ast.Attribute)
+    return is_named and frame.evaluate(node.func) is INTRINSICS["static"]
+
+
 def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
     names = [n for n in ast.walk(argument) if isinstance(n, ast.Name)]
     own = {n.id for n in names if isinstance(n.ctx, ast.Store)}  # of comprehensions
@@ -127,11 +143,11 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
                 hint="only names outside of the kernel and variables of unrolled loops are",
             )
     found = frame.adopt(_static_value(frame, argument, constants))
-    if isinstance(found, Host) and not callable(found.value):
+    if isinstance(found, Host) and not callable(found.value) and known_text(found) is None:
         raise KernelTypeError(
             f"{what}: the expression gives {describe(found)}",
             frame.loc(argument),
-            hint="it must give a number, a vector or matrix, a tuple of those, a type or a function",
+            hint="it must give a number, a vector or matrix, a tuple of those, a text, a type or a function",
         )
     return found
 

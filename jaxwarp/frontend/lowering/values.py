@@ -372,6 +372,13 @@ def describe(value: object) -> str:
             raise InternalError(f"a value of the frontend without a description: {value!r}")
 
 
+def known_text(value: Any) -> str | None:
+    """The text that a value of a kernel's text is: literal, captured, or of an enumeration; None: it is none."""
+    found = value.value if isinstance(value, Host) else value
+    found = found.value if isinstance(found, enum.Enum) else found
+    return str(found) if isinstance(found, str) else None
+
+
 def capture(value: object) -> Any:
     """A host value as a value of the language, where it has a meaning there; else wrapped in `Host`.
 

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from jaxwarp.boundary import raise_for_user
-from jaxwarp.errors import KernelSyntaxError
+from jaxwarp.errors import KernelSyntaxError, no_attribute
 from jaxwarp.frontend.text.host_names import on_the_host
 
 _COMPREHENSION = "write a for loop over range(...)"
@@ -84,7 +84,7 @@ def missing(name: str, package: str = "jaxwarp") -> NoReturn:
     qualified = f"{prefix}.{name}" if prefix else name
     hint = of_warp(qualified)
     if hint is None:
-        raise_for_user(AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module))
+        raise_for_user(no_attribute(module, name))
     # Without a name Python proposes no other one; with an object it does not add the name.
     raise_for_user(AttributeError(f"wp.{qualified} is not there yet; {hint}", obj=module))
 

@@ -41,15 +41,15 @@ from jaxwarp.ffi.launch.calls.roles import (
     assign_roles,
     bind_names,
     call_signature,
-    read_outputs,
     require_inputs_unchanged,
     roles_of_written,
+    updating_options,
     written_last,
 )
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
@@ -167,7 +167,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     where = f"kernel {kernel.name}"
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
     defaults = CallOptions(*frozen, vmap_method)
-    arguments = assign_roles(kernel, num_outputs, in_out_argnames)
+    arguments = _roles(kernel, num_outputs, in_out_argnames)
     cuda = kernel.cuda_options(block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
@@ -186,6 +186,17 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
     return call
+
+
+def _roles(kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
+    try:
+        return assign_roles(kernel, num_outputs, in_out_argnames)
+    except (KernelTypeError, KernelValueError) as error:
+        if in_out_argnames is None and not kernel.is_generic:
+            arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves]
+            options = updating_options(kernel.specialize(), arguments)
+            error.hint = f"the kernel updates what it is given: {options}" if options else error.hint
+        raise
 
 
 @guarded
@@ -297,7 +308,7 @@ class JaxKernel:
             return tuple(bind_names(self._arguments, args, kwargs, self.kernel.defaults))
         except KernelTypeError as error:
             given = len(args) + len(kwargs)
-            error.hint = self._forgotten_outputs(given) or self._forgotten_updates(given) or error.hint
+            error.hint = self._forgotten_outputs(given) or self._forgotten_updates(given, error.hint) or error.hint
             raise
 
     def _forgotten_outputs(self, given: int) -> str | None:
@@ -312,20 +323,17 @@ class JaxKernel:
         names = ", ".join(a.name for a in self._arguments[-count:])
         return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
 
-    def _forgotten_updates(self, given: int) -> str | None:
-        """The hint if a call has the inputs that the kernel has once all outputs that it reads are updated."""
-        if any(is_generic(a.element) for a in self._arguments) or self._packing is not None:
+    def _forgotten_updates(self, given: int, hint: str | None) -> str | None:
+        """The hint if a call has the inputs that the kernel has once all that it updates are inputs, too. Where it only
+        adds, that is one of two ways out; `hint` is the other."""
+        if self.kernel.is_generic:
             return None
-        outputs = [a.name for a in self._arguments if a.role == OUTPUT]
-        read = read_outputs(self.kernel.specialize(), self._arguments)
-        if not read or given != len(self._inputs) + len(read):
-            return None
-        in_outs = [a.name for a in self._arguments if a.role == IN_OUT or a.name in read]
-        count = len(outputs) - len(read) + len(in_outs)
-        return (
-            f"the kernel reads {', '.join(read)}, too: jax_kernel({self.__name__}, num_outputs={count}, "
-            f"in_out_argnames={in_outs})"
-        )
+        kernel = self.kernel.specialize()
+        options = updating_options(kernel, self._arguments, given)
+        way = f"jax_kernel({self.__name__}, {options})"
+        if options is None or updating_options(kernel, self._arguments) is not None:
+            return options and f"the kernel updates what it is given: {way}"
+        return f"{hint}; to add to what it is given: {way}"
 
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
         for value in args:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
@@ -158,17 +158,43 @@ def _array_hint(kernel: Called, role: str, name: str) -> str:
     return "write results to an array: make it the last argument, an array[float]"
 
 
+def updating_options(kernel: Kernel, arguments: Sequence[Argument], inputs: int | None = None) -> str | None:
+    """The options that fit a kernel that updates arguments: of those that it writes to, the last ones are outputs and
+    the others are updated. None: it updates none.
+
+    Args:
+        inputs: how many inputs it is to have then. What it only adds to may be updated, too.
+    """
+    for is_kept in (_is_read, _is_read_or_summed):
+        count = _written_last(kernel, arguments, is_kept)
+        before = len(arguments) - count
+        found = zip(kernel.params[:before], arguments, strict=False)
+        names = list(dict.fromkeys(a.declared for p, a in found if analyze(kernel)[p].modifies))
+        total = len({a.declared for a in arguments})
+        if names and not any(a.root for a in arguments[before:]) and inputs in (None, total - count):
+            return f"num_outputs={len(names) + count}, in_out_argnames={names}"
+        if inputs is None:
+            break
+    return None
+
+
 def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
     """How many of the last parameters the kernel writes to and does not read: as many outputs it may have."""
+    return _written_last(kernel, arguments, _is_read)
+
+
+def _is_read(access: Access) -> bool:
+    return access.reads
+
+
+def _is_read_or_summed(access: Access) -> bool:
+    return access.reads or access.accumulates
+
+
+def _written_last(kernel: Kernel, arguments: Sequence[Argument], is_kept: Callable[[Access], bool]) -> int:
     effects = [analyze(kernel)[p] for p in kernel.params]
-    written = [e.modifies and not e.loads and a.is_array for e, a in zip(effects, arguments, strict=True)]
+    written = [e.modifies and not is_kept(e) and a.is_array for e, a in zip(effects, arguments, strict=True)]
     return len(written) if all(written) else written[::-1].index(False)
-
-
-def read_outputs(kernel: Kernel, arguments: Sequence[Argument]) -> list[str]:
-    """The outputs that the kernel reads, too."""
-    effects = analyze(kernel)
-    return [a.name for p, a in zip(kernel.params, arguments, strict=True) if a.role == OUTPUT and effects[p].loads]
 
 
 def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> None:
@@ -209,7 +235,9 @@ def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argum
     outputs = len({a.declared for a in arguments if a.role == OUTPUT})
     count, position = written_last(kernel, arguments), list(arguments).index(argument)
     names = [n for n in dict.fromkeys(a.declared for a in arguments) if n in (*in_outs, argument.declared)]
-    update = f"num_outputs={outputs + len(names)}, in_out_argnames={names}"
+    update = (not in_outs and updating_options(kernel, arguments)) or (
+        f"num_outputs={outputs + len(names)}, in_out_argnames={names}"
+    )
     if position < len(arguments) - count or in_outs or any(a.root for a in arguments):
         return f"update it: {update}"
     return f"make it an output: num_outputs={count}; or update what it holds: {update}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from jaxwarp.builtins.language.shown import parsed
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -22,6 +22,7 @@ from jaxwarp.frontend.lowering.values import (
     View,
     describe,
     is_literal,
+    known_text,
 )
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, Struct, int32
@@ -91,23 +92,24 @@ def _require_no_text(name: str, parameter: inspect.Parameter, value: Any) -> Non
 
 
 def _evaluated(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, among them texts: as they are written, or values of Python that the kernel names."""
     args: list[Any] = []
     for argument in node.args:
         alone = ast.copy_location(ast.Call(node.func, [argument], []), node)
-        text = _text(argument)
-        args += evaluate_arguments(frame, alone)[0] if text is None else [text]
-    texts = {k.arg: text for k in node.keywords if k.arg and (text := _text(k.value)) is not None}
+        args += [argument.value] if _is_text(argument) else evaluate_arguments(frame, alone)[0]
+    texts = {k.arg: k.value.value for k in node.keywords if k.arg and _is_text(k.value)}
     others = ast.copy_location(ast.Call(node.func, [], [k for k in node.keywords if k.arg not in texts]), node)
-    return args, {**evaluate_arguments(frame, others)[1], **texts}
+    named = evaluate_arguments(frame, others)[1] | texts
+    return [_text_or_value(v) for v in args], {name: _text_or_value(v) for name, v in named.items()}
 
 
-def _text(node: ast.expr) -> str | None:
-    """The text that is written in a call; None: it is another expression."""
-    match node:
-        case ast.Constant(value=str() as text):
-            return text
-        case _:
-            return None
+def _is_text(node: ast.expr) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _text_or_value(value: Any) -> Any:
+    text = known_text(value)
+    return value if text is None else text
 
 
 def text_or(value: Any) -> str:

@@ -14,7 +14,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import CheckError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.calls import evaluate_arguments
 from jaxwarp.frontend.lowering.frame import Frame, statement
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide, text_of
 from jaxwarp.frontend.lowering.values import NoValue, StructValue, describe, is_dynamic, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Mat, bool_, float32, int32
@@ -68,17 +68,6 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
         message += f": {printable(text)}"
     test = frame.test(node.test)
     _unless(frame, test, ir.ASSERT, lambda: [message])
-
-
-def text_of(frame: Frame, node: ast.expr) -> str | None:
-    """A literal text, or a name of one outside of the kernel; None if it is something else."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if not isinstance(node, (ast.Name, ast.Attribute)):
-        return None
-    value = frame.evaluate(node)
-    found = getattr(value, "value", None)
-    return found if isinstance(found, str) else None
 
 
 def _unless(frame: Frame, holds: bool | ir.Value, kind: str, parts: Callable[[], Texts]) -> None:

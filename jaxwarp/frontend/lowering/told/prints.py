@@ -13,9 +13,9 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide, text_of
 from jaxwarp.frontend.lowering.tiles.elements import load
-from jaxwarp.frontend.lowering.told.failures import format_of, tell, text_of
+from jaxwarp.frontend.lowering.told.failures import format_of, tell
 from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS, NoValue, StructValue, Tile, describe, is_dynamic
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Transform, Vec, bool_, float64, int32, int64, uint32, uint64
