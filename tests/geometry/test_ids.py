@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import tables_at, tables_type
+from jaxwarp.arrays.ids import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.errors import DifferentiationError, KernelError
@@ -79,8 +79,8 @@ def test_ids_in_arrays_and_variables():
     meshes = [plane(z) for z in (0.0, 1.0, 2.0)]
     assert launched(of_array, [wp.array([m.id for m in meshes], dtype=wp.uint64)]) == [10, 9, 8]
     assert launched(of_array, [np.array([m.id for m in meshes], dtype=np.uint64)]) == [10, 9, 8]
-    assert launched(or_none, [meshes[1].id])[:1] == [9]
-    assert launched(or_none, [0])[:1] == [-1]
+    assert launched(or_none, [meshes[1].id], 1) == [9]
+    assert launched(or_none, [0], 1) == [-1]
     assert launched(one_of_two, [meshes[0].id, meshes[2].id]) == [10, 8, 10]
     assert {m.id: z for z, m in enumerate(meshes)}[meshes[2].id] == 2
 
@@ -376,6 +376,17 @@ def test_refits_are_seen():
     again = mesh.refit(wp.array(plane(5.0).points.numpy(), dtype=wp.vec3))
     assert again.id != mesh.id
     assert launched(of_array, [ids_of(again, mesh, again)]) == [5, 3, 5]
+
+
+def test_rows_are_used_again():
+    first = [plane(0.0).id & 0xFFFFFFFF for _ in range(50)]
+    gc.collect()
+    assert len(set(first)) < 25
+    ids = {plane(0.0).id for _ in range(50)}
+    assert len(ids) == 50
+    del ids
+    gc.collect()
+    assert len(REGISTRY._of) < 50
 
 
 def test_more_objects_than_rows():
