@@ -527,6 +527,15 @@ def test_numbers_are_refused_in_jax_with_the_line():
     assert "return wp.mesh_query_ray(mesh, " in str(error.value)
 
 
+def test_numbers_are_refused_where_nothing_looks_them_up():
+    mesh, o = plane(0.0), wp.zeros(1, dtype=float)
+    with pytest.raises(KernelError, match="only launches outside of JAX look up") as error:
+        wp.launch(of_array, 1, [ids_of(mesh)], [o], adjoint=True, adj_outputs=[wp.ones(1, dtype=float)])
+    assert error.value.hint.startswith("pass the Mesh itself")
+    with pytest.raises(KernelError, match="only launches outside of JAX look up"):
+        of_array.interpret(np.array([mesh.id], np.uint64), np.zeros(1, np.float32), dim=1)
+
+
 def test_programs_that_call_python_take_ids():
     meshes = [plane(float(z)) for z in range(3)]
 
