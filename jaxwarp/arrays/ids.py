@@ -60,8 +60,8 @@ _MIDDLE = 4096  # bytes on both sides of where memory begins, as an array
 class _Living:
     """An object that has an id, and the row that it has in each table of its class."""
 
-    def __init__(self, value: Any, number: int, row: int):
-        self.ref, self.number, self.row = weakref.ref(value), number, row
+    def __init__(self, ref: weakref.ref[Any], number: int, row: int):
+        self.ref, self.number, self.row = ref, number, row
 
 
 class Registry:
@@ -71,10 +71,14 @@ class Registry:
         self._lock = threading.RLock()
         self._generations = itertools.count(1)
         self._of: dict[int, _Living] = {}
-        self._rows: dict[type, list[_Living | None]] = {}
+        # By class: what is in each row, and the rows that were left.
+        self._rows: dict[type, tuple[list[_Living | None], list[int]]] = {}
 
     def id_of(self, value: Any) -> Any:
         """The id of an object; in JAX, where it is a value, itself."""
+        living = self._of.get(id(value))
+        if living is not None and living.ref() is value:
+            return Id(living.number, value)
         kind = struct_of(type(value))
         assert kind is not None
         return Id(self._number(value), value) if all(map(_is_outside, spread_struct(kind, value))) else value
@@ -83,17 +87,28 @@ class Registry:
         with self._lock:
             living = self._of.get(id(value))
             if living is None or living.ref() is not value:
-                rows = self._rows.setdefault(type(value), [None])
-                free = (k for k, other in enumerate(rows) if k and (other is None or other.ref() is None))
-                row = next(free, len(rows))
-                rows.extend([None] * (row + 1 - len(rows)))
-                living = rows[row] = self._of[id(value)] = _Living(value, next(self._generations) << 32 | row, row)
+                living = self._of[id(value)] = self._added(value)
             return living.number
+
+    def _added(self, value: Any) -> _Living:
+        rows, free = self._rows.setdefault(type(value), ([None], []))
+        row, key = free.pop() if free else len(rows), id(value)
+
+        def forget(_: Any) -> None:
+            if self._of.get(key) is living:
+                del self._of[key]
+            rows[row] = None
+            free.append(row)
+
+        rows.extend([None] * (row + 1 - len(rows)))
+        living = rows[row] = _Living(weakref.ref(value, forget), next(self._generations) << 32 | row, row)
+        return living
 
     def living(self, kind: type) -> list[tuple[_Living, Any]]:
         """Those of a class, with the objects."""
         with self._lock:
-            found = [(living, living.ref()) for living in self._rows.get(kind, ()) if living is not None]
+            rows, _ = self._rows.get(kind, ((), None))
+            found = [(living, living.ref()) for living in rows if living is not None]
         return [(living, value) for living, value in found if value is not None]
 
 

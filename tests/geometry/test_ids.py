@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import tables_at, tables_type
+from jaxwarp.arrays.ids import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.errors import DifferentiationError, KernelError
@@ -79,8 +79,8 @@ def test_ids_in_arrays_and_variables():
     meshes = [plane(z) for z in (0.0, 1.0, 2.0)]
     assert launched(of_array, [wp.array([m.id for m in meshes], dtype=wp.uint64)]) == [10, 9, 8]
     assert launched(of_array, [np.array([m.id for m in meshes], dtype=np.uint64)]) == [10, 9, 8]
-    assert launched(or_none, [meshes[1].id])[:1] == [9]
-    assert launched(or_none, [0])[:1] == [-1]
+    assert launched(or_none, [meshes[1].id], 1) == [9]
+    assert launched(or_none, [0], 1) == [-1]
     assert launched(one_of_two, [meshes[0].id, meshes[2].id]) == [10, 8, 10]
     assert {m.id: z for z, m in enumerate(meshes)}[meshes[2].id] == 2
 
@@ -378,6 +378,17 @@ def test_refits_are_seen():
     assert launched(of_array, [ids_of(again, mesh, again)]) == [5, 3, 5]
 
 
+def test_rows_are_used_again():
+    first = [plane(0.0).id & 0xFFFFFFFF for _ in range(50)]
+    gc.collect()
+    assert len(set(first)) < 25
+    ids = {plane(0.0).id for _ in range(50)}
+    assert len(ids) == 50
+    del ids
+    gc.collect()
+    assert len(REGISTRY._of) < 50
+
+
 def test_more_objects_than_rows():
     meshes = [plane(z / 8) for z in range(40)]
     found = launched(of_array, [ids_of(*meshes)], 40)
@@ -514,6 +525,15 @@ def test_numbers_are_refused_in_jax_with_the_line():
     with jax.enable_x64(True), pytest.raises(KernelError, match=match) as error:
         call(np.zeros(3, np.uint64))
     assert "return wp.mesh_query_ray(mesh, " in str(error.value)
+
+
+def test_numbers_are_refused_where_nothing_looks_them_up():
+    mesh, o = plane(0.0), wp.zeros(1, dtype=float)
+    with pytest.raises(KernelError, match="only launches outside of JAX look up") as error:
+        wp.launch(of_array, 1, [ids_of(mesh)], [o], adjoint=True, adj_outputs=[wp.ones(1, dtype=float)])
+    assert error.value.hint.startswith("pass the Mesh itself")
+    with pytest.raises(KernelError, match="only launches outside of JAX look up"):
+        of_array.interpret(np.array([mesh.id], np.uint64), np.zeros(1, np.float32), dim=1)
 
 
 def test_programs_that_call_python_take_ids():
