@@ -26,7 +26,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 import compile_kernels as generated
 
 # A size, to be doubled twice.
-SIZES = {"straight": 150, "sines": 80, "memory": 150, "loops": 100, "branches": 120, "nested": 20, "elifs": 24, "calls": 120}
+SIZES = {
+    "straight": 150,
+    "sines": 80,
+    "memory": 150,
+    "loops": 100,
+    "branches": 120,
+    "nested": 20,
+    "elifs": 24,
+    "calls": 120,
+}
 every_family = pytest.mark.parametrize("family", SIZES)
 
 

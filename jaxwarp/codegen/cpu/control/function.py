@@ -48,8 +48,8 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, walk
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run, #4 formulas. A kernel of
-# one lane is for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when
-# it is too late to align it, and a vector that lies across two lines costs several times as much.
+# one lane is for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill
+# when it is too late to align it, and a vector that lies across two lines costs several times as much.
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"
@@ -145,6 +145,8 @@ class _Writer:
         invariants = self.invariants if plan.width > 1 else None
         self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
         self.function.shared = shared_formulas(plan.kernel, plan.width)
+        if self.function.shared:
+            self.function.constants = []  # see `apart`
         self.streaming = Streaming(self.frame, self.function, plan.streamed)
         self.strides = plan.strides
         self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))
