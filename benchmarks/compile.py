@@ -1,11 +1,14 @@
-"""What compiling costs: stages, first calls, the disk cache, kernels of up to 20,000 operations, memory.
+"""What compiling costs: stages, first calls, the disk cache, kernels of up to 20,000 operations, growth, memory.
 
-    python benchmarks/compile.py [--rounds 5] [--only stages,calls,sizes,memory]
+    python benchmarks/compile.py [--rounds 5] [--only stages,calls,sizes,growth,memory]
 
 Stages are timed one after the other in one process, in CPU time (least of the rounds): other programs disturb it less
 than wall time. First calls are those of fresh processes, after `import jax` and a jitted function of JAX's own: with an
-empty cache on disk, then with what the first process left there. Memory is the growth of the process's peak beyond the
-buffers of a launch. Writes results/compile.json.
+empty cache on disk, then with what the first process left there. Growth is by the depth of functions that call
+functions, the statements of a function, and the length of a straight line with a sine: the first launch of a fresh
+process, in CPU seconds, beside Warp's on the CPU where that is installed, and beside the gradient's and NVRTC's PTX.
+"refused": the kernel was, after so many seconds. Memory is the growth of the process's peak beyond the buffers of a
+launch. Writes results/compile.json.
 """
 
 from __future__ import annotations
@@ -37,6 +40,15 @@ SIZES = {
     "elifs": (25, 100, 200),
     "calls": (100, 1000, 10_000),
 }
+
+
+# What grows, and rows: the sizes, and what is timed of them beside the launch.
+GROWTH = {
+    "depth": ((1, 4, 8, 10, 12, 16), ("warp", "ptx")),
+    "width": ((10, 100, 1000), ("warp",)),
+    "sines": ((250, 500, 1000), ("warp", "gradient", "ptx")),
+}
+MOST_SECONDS = 300
 
 
 def kernel(name: str) -> Any:
@@ -193,6 +205,74 @@ def child_memory() -> dict[str, float]:
     return {"buffers": buffers / 1e6, "launch": max(launched, 0) / 1e6, "gradient": max(adjoint, 0) / 1e6}
 
 
+def child_growth(family: str, size: int, what: str) -> dict[str, Any]:
+    """In a fresh process: CPU seconds of the first launch of a kernel, of its gradient, or of its PTX."""
+    import compile_kernels
+    import numpy as np
+
+    if what == "warp":
+        import warp
+
+        warp.config.quiet = True
+        compile_kernels.module = warp
+        warp.init()
+        warp.config.kernel_cache_dir = os.environ["JAXWARP_CACHE_DIR"]
+    made = compile_kernels.FAMILIES[family](size)
+    real = np.float64 if family == "sines" else np.float32
+    x, n = np.linspace(0, 1, 64, dtype=real), np.zeros(64, np.int32)
+    began = sum(os.times()[:4])
+    try:
+        _first(made, x, n, what)
+    except Exception as error:
+        if "too large" not in str(error):
+            raise
+        return {"seconds": sum(os.times()[:4]) - began, "refused": True}
+    return {"seconds": sum(os.times()[:4]) - began, "refused": False}
+
+
+def _first(made: Any, x: Any, n: Any, what: str) -> None:
+    if what == "warp":
+        import warp
+
+        out = warp.zeros(len(x), dtype=warp.from_numpy(x).dtype)
+        warp.launch(made, len(x), [warp.array(x), warp.array(n), out], device="cpu")
+    elif what == "ptx":
+        made.ptx(90)
+    else:
+        import jaxwarp as wp
+
+        jax.config.update("jax_enable_x64", True)
+        call = wp.jax_kernel(made)
+        function = jax.grad(lambda x: call(x, n)[0].sum()) if what == "gradient" else lambda x: call(x, n)[0]
+        jax.block_until_ready(jax.jit(function)(jnp.asarray(x)))
+
+
+def growth() -> dict[str, Any]:
+    """Seconds by family, size, and what was done; None where it took too long, or Warp is not there."""
+    found: dict[str, Any] = {}
+    for family, (sizes, beside) in GROWTH.items():
+        for size in sizes:
+            row = {what: _timed(family, size, what) for what in ("launch", *beside)}
+            found[f"{family} {size}"] = row
+            listed = ", ".join(f"{what} {_shown(seconds)}" for what, seconds in row.items())
+            print(f"{family:>8} {size:5}: {listed}", flush=True)
+    return found
+
+
+def _timed(family: str, size: int, what: str) -> dict[str, Any] | None:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return in_child(f"growth,{family},{size},{what}", folder)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            return None
+
+
+def _shown(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return f"none in {MOST_SECONDS} s"
+    return f"{found['seconds']:.2f} s{', refused' if found['refused'] else ''}"
+
+
 def in_child(what: str, folder: str, code: str = "code") -> dict[str, Any]:
     """A part of this program in a fresh process, which finds Python's own bytecode on disk as an installed one does."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -200,7 +280,8 @@ def in_child(what: str, folder: str, code: str = "code") -> dict[str, Any]:
     environment |= {"PYTHONPATH": os.pathsep.join(paths), "JAXWARP_CACHE_DIR": f"{folder}/{code}"}
     environment["PYTHONPYCACHEPREFIX"] = folder + "/python"
     command = [sys.executable, str(HERE / "compile.py"), "--child", what]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    pipe = subprocess.PIPE
+    done = subprocess.run(command, env=environment, stdout=pipe, text=True, check=True, timeout=MOST_SECONDS)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -226,12 +307,16 @@ def calls() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="stages,calls,sizes,memory")
+    parser.add_argument("--only", default="stages,calls,sizes,growth,memory")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
+        what, *given = options.child.split(",")
+        if what == "growth":
+            print(json.dumps(child_growth(given[0], int(given[1]), given[2])))
+            return
         child = {"calls": child_calls, "memory": child_memory, "import": lambda: __import__("jaxwarp") and {}}
-        print(json.dumps(child[options.child]()))
+        print(json.dumps(child[what]()))
         return
     import compile_kernels
     import measure
@@ -247,6 +332,9 @@ def main() -> None:
         made = {f"{f} {n}": compile_kernels.FAMILIES[f](n) for f, sizes in SIZES.items() for n in sizes}
         results["sizes_ms"] = {name: least(one, 1) for name, one in made.items()}
         report("Kernels of any size, ms of CPU time", results["sizes_ms"])
+    if "growth" in only:
+        print("\nFirst launch of a process, CPU seconds")
+        results["growth_s"] = growth()
     if "memory" in only:
         with tempfile.TemporaryDirectory() as folder:
             results["memory_mb"] = in_child("memory", folder)

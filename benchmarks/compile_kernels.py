@@ -19,13 +19,16 @@ _HEAD = [
 _TAIL = ["    y[i] = v"]
 
 
+module: Any = wp  # what decorates and compiles the kernels: Warp, where it is timed beside
+
+
 def make(lines: list[str], functions: list[str] | None = None, real: str = "float") -> Any:
     """The kernel with these lines in its middle: `v` is a float to change, `k` an integer to look at."""
     head = [line.replace("[float]", f"[{real}]") for line in _HEAD]
     text = [*(functions or []), *head, *("    " + line for line in lines), *_TAIL]
     name = f"<generated {hash(tuple(text)):x}>"
     linecache.cache[name] = (1, None, [line + "\n" for line in text], name)
-    scope: dict[str, Any] = {"wp": wp, "__name__": "generated"}
+    scope: dict[str, Any] = {"wp": module, "__name__": "generated"}
     exec(compile("\n".join(text), name, "exec"), scope)
     return scope["generated"]
 
@@ -100,6 +103,20 @@ def calls(operations: int) -> Any:
     return make([f"v = outer(v, {n % 9}.25)" for n in range(operations // 14)], functions)
 
 
+def depth(levels: int) -> Any:
+    """A chain of functions, each of which calls the one before it twice."""
+    functions = ["@wp.func", "def f0(a: float):", "    return wp.sin(a) * 0.7 + a"]
+    for n in range(levels):
+        functions += ["@wp.func", f"def f{n + 1}(a: float):", f"    return f{n}(a) * 0.5 + f{n}(a + {n}.0) * 0.5"]
+    return make([f"v = f{levels}(v)"], functions)
+
+
+def width(statements: int) -> Any:
+    """Eight calls of one function of so many statements."""
+    body = [f"    a = a * {1 + n % 7 / 8} + {n % 5}.5" for n in range(statements)]
+    return make(["v = wide(v)"] * 8, ["@wp.func", "def wide(a: float):", *body, "    return a"])
+
+
 FAMILIES: dict[str, Callable[[int], Any]] = {
     "straight": straight,
     "sines": sines,
@@ -109,4 +126,6 @@ FAMILIES: dict[str, Callable[[int], Any]] = {
     "nested": nested,
     "elifs": elifs,
     "calls": calls,
+    "depth": depth,
+    "width": width,
 }

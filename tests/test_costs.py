@@ -27,8 +27,15 @@ import compile_kernels as generated
 
 # A size, to be doubled twice.
 SIZES = {
-    "straight": 150, "sines": 80, "memory": 150, "loops": 100, "branches": 120, "nested": 20, "elifs": 24, "calls": 120,
-}  # fmt: skip
+    "straight": 150,
+    "sines": 80,
+    "memory": 150,
+    "loops": 100,
+    "branches": 120,
+    "nested": 20,
+    "elifs": 24,
+    "calls": 120,
+}
 every_family = pytest.mark.parametrize("family", SIZES)
 
 
@@ -303,7 +310,7 @@ def test_code_without_loops_is_simplified_once(kernel, is_plain, monkeypatch):
     results = []
     for looped in (cpu_compile._LOOPED, ("",)):
         monkeypatch.setattr(cpu_compile, "_LOOPED", looped)
-        cpu_run._loaded.clear()
+        cpu_run.entry_address.cache_clear()
         buffers = [a.copy() for a in arrays]
         run_cpu(ir, (101,), buffers, 16)
         results.append((buffers[-1], len(asked)))

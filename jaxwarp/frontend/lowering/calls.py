@@ -280,7 +280,8 @@ def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, vari
     inner.assumed = frame.assumed
     stack.append(overload)
     try:
-        execute(inner, overload.source.tree.body, frozenset())
+        with frame.context.growth.writing_out(frame.source, overload):
+            execute(inner, overload.source.tree.body, frozenset())
     finally:
         stack.pop()
     variables.update({name: inner.variables[name] for name in inner.kept})

@@ -20,6 +20,7 @@ from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
 from jaxwarp.frontend.from_end.needless import FromEnd
+from jaxwarp.frontend.lowering.growth import CountingBuilder, Growth
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
@@ -130,7 +131,7 @@ class Window:
 class Context:
     """What all functions inlined into one kernel share."""
 
-    builder: Builder = field(default_factory=Builder)
+    builder: Builder = field(default_factory=CountingBuilder)
     max_unroll: int = 16
     # How often the statement being lowered is there because of the unrolled loops around it.
     unrolled: int = 1
@@ -158,6 +159,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.ops = Ops(self.builder)
+        self.growth = Growth(self.builder)
 
 
 @dataclass(eq=False)

@@ -236,7 +236,8 @@ def _unroll(frame: Frame, node: ast.For, values: Sequence[Any], leaving: Exits) 
     for value in values:
         before = frozenset(n for n, v in frame.variables.items() if not isinstance(v, Undefined))
         assign(frame, node.target, value)
-        execute(frame, node.body, live_in)
+        with context.growth.writing_out(frame.source):
+            execute(frame, node.body, live_in)
         if leaving.continues:
             _end_copy(frame, node, before)
     frame.exit_live = outer
