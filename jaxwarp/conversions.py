@@ -35,7 +35,8 @@ def require_whole(values: Any, dtype: Any, where: str) -> None:
     if kind_of(given.dtype) != "float":
         return
     exact = given.astype(np.float64).reshape(-1)
-    wrong = exact[~((abs(exact) < 2.0**63) & (exact == np.trunc(exact)))]
+    most = 2.0**64 if str(dtype).startswith("u") else 2.0**63
+    wrong = exact[~((exact >= -(2.0**63)) & (exact < most) & (exact == np.trunc(exact)))]
     if wrong.size:
         raise KernelValueError(
             f"{where}: expected whole numbers, of {dtype}, got {wrong[0].item()}",
