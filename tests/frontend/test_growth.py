@@ -7,7 +7,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering import growth
+from jaxwarp.frontend import growth
 from jaxwarp.passes.pipeline import prepare
 
 

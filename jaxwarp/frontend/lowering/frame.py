@@ -20,7 +20,7 @@ from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
 from jaxwarp.frontend.from_end.needless import FromEnd
-from jaxwarp.frontend.lowering.growth import CountingBuilder, Growth
+from jaxwarp.frontend.growth import CountingBuilder, Growth
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
