@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.analysis.affine import Forms
-from jaxwarp.analysis.counting import arrays_that_count
+from jaxwarp.analysis.indirect_indices import arrays_that_count
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Value, While
 from jaxwarp.types import Scalar, int32, int64
