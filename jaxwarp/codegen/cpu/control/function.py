@@ -148,8 +148,6 @@ class _Writer:
         invariants = self.invariants if plan.width > 1 else None
         self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
         self.function.shared = shared_formulas(plan.kernel, plan.width)
-        if self.function.shared:
-            self.function.constants = []  # see `apart`
         self.streaming = Streaming(self.frame, self.function, plan.streamed)
         self.strides = plan.strides
         self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))

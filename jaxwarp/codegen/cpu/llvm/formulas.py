@@ -33,8 +33,6 @@ class Formula(NamedTuple):
 def emit_builtin(ops: VectorBuilder, call: Call, operands: Sequence[str]) -> str:
     """The value of an operation: its formula in place, or the call of the function that the formula is."""
     formula = _formula_of(call)
-    if ops.function.shared:
-        operands = [ops.apart(t, x) for t, x in zip(formula.types, operands, strict=True)]
     if formula in ops.function.shared:
         return ops.shared(call.builtin.name, formula.result, formula.types, operands, call.builtin.llvm)
     return call.builtin.llvm(ops, formula.result, formula.types, operands)

@@ -166,19 +166,6 @@ class VectorBuilder(TextOps):
         constants.append(f"{name} = private global {type_} {self.const(dtype, value)}, align 64")
         return self.inst(f"load {type_}, ptr {name}, align 64")
 
-    def apart(self, dtype: Scalar, operand: str) -> str:
-        """An operand; a float literal as one that no other instruction uses.
-
-        LLVM keeps one that many use in a register, to be saved around each call between them: what it looks at to do
-        so grows with the uses times the calls.
-        """
-        constants = self.function.constants
-        if constants is None or dtype not in (float32, float64) or not operand.startswith(("splat ", "0x")):
-            return operand
-        name, type_ = f"@constant{len(constants)}", self.type(dtype)
-        constants.append(f"{name} = private global {type_} {operand}, align 64")
-        return self.inst(f"load {type_}, ptr {name}, align 64")
-
     def select(self, condition: str, llvm_type: str, yes: str, no: str) -> str:
         return self.inst(f"select {self.mask_type} {condition}, {llvm_type} {yes}, {llvm_type} {no}")
 
