@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.launch_cache import prepared_launch
 from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
@@ -105,7 +105,7 @@ def _run(scope: GpuScope, kernel_: Kernel, regions: Sequence[Region], *rest: Any
     """A launch over all elements of dense regions of one size, which no tape is told of."""
     given = [_row(x) if isinstance(x, Region) else x for x in rest]
     for parts in _parts(regions):
-        launch_now(scope, kernel_, parts[0].size, [*map(_row, parts), *given], None)
+        prepared_launch(scope, kernel_, parts[0].size, [*map(_row, parts), *given], None).run()
 
 
 def _parts(regions: Sequence[Region]) -> Iterator[list[Region]]:
