@@ -299,6 +299,25 @@ def test_grids_by_ids():
     np.testing.assert_array_equal(found, near @ np.arange(1, 65))
 
 
+@wp.kernel
+def every_third(mesh: wp.uint64, other: wp.uint64, o: wp.array[float]):
+    i = wp.tid()
+    if i % 3 == 0:
+        m = mesh
+        if i % 2 == 1:
+            m = other
+        o[i] = down(m)
+
+
+@pytest.mark.parametrize("count", [8, 13, 1000])
+def test_lanes_that_are_off_read_memory_that_is_there(count):
+    """One id for all threads: code loads elements at places that do not depend on the lane."""
+    first, second = plane(1.0), plane(4.0)
+    index = np.arange(count)
+    want = np.where(index % 3, 0.0, np.where(index % 2, 6.0, 9.0))
+    np.testing.assert_array_equal(launched(every_third, [first.id, second.id], count), want)
+
+
 @pytest.mark.release_mode("debug mode reports ids of nothing")
 def test_no_object_and_an_empty_one_are_hit_by_nothing():
     empty = wp.Mesh(points=wp.zeros(0, dtype=wp.vec3), indices=wp.zeros(0, dtype=int))
