@@ -208,7 +208,7 @@ def is_partitioned_by_xla(ctx: _mlir.LoweringRuleContext) -> bool:
 
 
 def is_for_several_devices(ctx: _mlir.LoweringRuleContext) -> bool:
-    """Whether a program being lowered is for several devices, and not the part of one of them (`shard_map`)."""
+    """Tell whether a program being lowered is for several devices, and not the part of one of them (`shard_map`)."""
     return getattr(ctx.module_context.axis_context, "num_devices", 1) > 1
 
 

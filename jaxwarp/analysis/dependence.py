@@ -233,7 +233,7 @@ class Dependence:
                 self.from_end[op.result] = counted
 
     def _counted(self, op: Call) -> Counted:
-        """Of what is a sum of its operands, the ways in which these may count from the end."""
+        """Return the ways in which the operands of a sum may count from the end."""
         name, (a, *others) = op.builtin.name, op.args
         found = dict(self.from_end.get(a, {}))
         if name == "from_end":
@@ -363,7 +363,7 @@ class _Proof:
         return False
 
     def ends(self, a: Value, b: Value) -> dict[tuple[Call, int], int]:
-        """What the difference of two indices may be more than that of their sums: so often the extents of these."""
+        """Return by what the difference of two indices may exceed that of their sums: so often the extents of these."""
         found: dict[tuple[Call, int], int] = {}
         for value, which, sign in ((a, _FIRST, -1), (b, _SECOND, 1)):
             for op, times in self.dependence.counted(self.accesses[which], value).items():
@@ -372,7 +372,7 @@ class _Proof:
         return {end: times for end, times in found.items() if times}
 
     def taken(self, op: Call, which: int) -> tuple[bool, ...]:
-        """Whether an index counts from the end: one of the two if it shows which."""
+        """Tell whether an index counts from the end: one of the two if it shows which."""
         if op.args[0] in self.dependence.from_end:
             return False, True
         index = self.at(self.dependence.sum(op.args[0]), which)

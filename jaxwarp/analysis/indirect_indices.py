@@ -90,7 +90,7 @@ def arrays_that_count(kernel: Kernel) -> set[Param]:
 
 
 def _flows(op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
-    """What an operation defines, also for its blocks, and what that is made of."""
+    """Yield each value that an operation defines, also for its blocks, and what it is made of."""
     yield from ((value, op.operands) for value in op.defined)
     match op:
         case If():

@@ -104,7 +104,7 @@ class Held:
         return True
 
     def has_fields(self, value: Any) -> bool:
-        """Whether its fields hold the same objects, in the same places, with the same numbers."""
+        """Tell whether its fields hold the same objects, in the same places, with the same numbers."""
         if self._value() is not value or not _are_same(value, self._fields):
             return False
         for part, fields in self._inner:

@@ -105,7 +105,7 @@ class Registry:
         return living
 
     def living(self, kind: type) -> list[tuple[_Living, Any]]:
-        """Those of a class, with the objects."""
+        """Return the living objects of a class, each with its entry."""
         with self._lock:
             rows, _ = self._rows.get(kind, ((), None))
             found = [(living, living.ref()) for living in rows if living is not None]
@@ -113,7 +113,7 @@ class Registry:
 
 
 def _is_outside(leaf: Any) -> bool:
-    """Whether a leaf is known: an array that is in memory, or a number."""
+    """Tell whether a leaf is known: an array that is in memory, or a number."""
     is_known = leaf is None or isinstance(leaf, (HostArray, np.ndarray, np.generic, int, float))
     return is_known or (isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer))
 
@@ -132,7 +132,7 @@ def give_ids(kind: type, named: Named) -> None:
 
 
 class Tables:
-    """What a launch in one memory finds objects in.
+    """The tables in which launches in one memory find objects.
 
     Attributes:
         value: the argument of kernels: a struct of arrays.
@@ -167,7 +167,7 @@ class Tables:
         return [region for table in self._of.values() for region in table.regions]
 
     def meets(self, low: int, high: int) -> bool:
-        """Whether an object may have a byte in common with those from one address to before another."""
+        """Tell whether an object may have a byte between two addresses, the second excluded."""
         return any(table.spans.meets(low, high) for table in self._of.values())
 
 
@@ -303,7 +303,7 @@ def _as_words(type_: Any, value: Any, words: int) -> np.ndarray:
 
 
 def _region(place: Outside, leaf: Any, what: str) -> tuple[Region, Any]:
-    """Where an array of an object is, and what keeps it there."""
+    """Return where an array of an object is, and what keeps it there."""
     if isinstance(leaf, HostArray):
         region, owner = leaf._region, None
     else:
@@ -325,7 +325,7 @@ def _region(place: Outside, leaf: Any, what: str) -> tuple[Region, Any]:
 
 
 def _is_of(leaf: Any, scalar: Scalar) -> bool:
-    """Whether an array consists of scalars of a type."""
+    """Tell whether an array consists of scalars of a type."""
     return (leaf._region if isinstance(leaf, HostArray) else leaf).dtype == scalar.numpy
 
 
@@ -351,14 +351,14 @@ _tables: dict[Outside, Tables] = {}
 
 
 def tables_at(place: Outside) -> Tables:
-    """Those of launches in a memory."""
+    """Return the tables of launches in a memory."""
     if place not in _tables:
         _tables[place] = Tables(place)
     return _tables[place]
 
 
 def has_objects(kernel: Kernel, values: Sequence[Any]) -> bool:
-    """Whether objects, or ids of some, are given where numbers are annotated."""
+    """Tell whether objects, or ids of some, are given where numbers are annotated."""
     return any(_objects_in(a.annotation, v) for a, v in zip(kernel.arguments, values, strict=True))
 
 

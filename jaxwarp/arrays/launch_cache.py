@@ -171,7 +171,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _signature(dim: Any, seen: Sequence[Any]) -> Any:
-    """What decides a launch of a kernel but for the values; None where it is not that simple."""
+    """Return all that decides a launch of a kernel but for the values; None where it is not that simple."""
     if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
     tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]

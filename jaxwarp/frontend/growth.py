@@ -33,13 +33,13 @@ class CountingBuilder(Builder):
     count = 0
 
     def append(self, op: Op) -> None:
-        """As of every builder."""
+        """Append an operation, as every builder does."""
         self.count += 1
         super().append(op)
 
 
 class Growth:
-    """What one kernel has written out so far.
+    """The operations that one kernel has written out so far.
 
     Args:
         builder: what makes the operations; one that does not count is for threads that run step by step.

@@ -72,7 +72,7 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
 
 @wp.func
 def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last: int, root: int = -1) -> int:
-    """Which of the mesh's `corners` a ray crosses next after those at `last`, before `max_t`; -1 if there are no more.
+    """Find the `corners` that a ray crosses next after those at `last`, before `max_t`; -1 if there are no more.
 
     Crossings are in the order of their distances, and those at one distance in the order of the corners. `last` is -1
     for the first one.

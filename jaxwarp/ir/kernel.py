@@ -25,7 +25,7 @@ class SizeUse:
 
 @dataclass(frozen=True, eq=False)
 class TileUse:
-    """Where a kernel loads or stores a tile of several elements of a parameter.
+    """The place where a kernel loads or stores a tile of several elements of a parameter.
 
     Attributes:
         moves: a thread has another part of the array than its neighbour along an axis on which the tile has several

@@ -229,7 +229,7 @@ class Tell(Op):
 
     @property
     def fails(self) -> bool:
-        """Whether the launch fails by it, in every mode."""
+        """Tell whether the launch fails by it, in every mode."""
         return self.kind in (EXPECT, ASSERT)
 
 

@@ -148,7 +148,7 @@ class Spans:
         return self.meets(*region.span)
 
     def meets(self, low: int, high: int) -> bool:
-        """Whether one of the bytes from an address to before another may be one of them."""
+        """Tell whether one of the bytes from an address to before another may be one of them."""
         before = bisect.bisect_left(self._lows, high)
         return before > 0 and low < self._highs[before - 1]
 

@@ -49,7 +49,7 @@ class Flat:
     axes: tuple[tuple[tuple[int, int], ...], ...]
 
     def shapes(self, shapes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Those of the arrays, with axes merged."""
+        """Return the shapes of the arrays, with axes merged."""
         return [
             tuple(math.prod(shape[first : first + count]) for first, count in axes)
             for shape, axes in zip(shapes, self.axes, strict=True)
@@ -119,7 +119,7 @@ def _merged(kernel: Kernel, columns: int, free: tuple[tuple[int, ...], ...]) -> 
 
 
 def _is_whole(op: Atomic, forms: _Forms, axes: Mapping[Param, int]) -> bool:
-    """Whether an atomic is to a thread's own element, or to one that has nothing to do with the two axes.
+    """Tell whether an atomic is to a thread's own element, or to one that has nothing to do with the two axes.
 
     To anything else, sums of a row, say, lanes of several rows would add by turns.
     """
@@ -130,7 +130,7 @@ def _is_whole(op: Atomic, forms: _Forms, axes: Mapping[Param, int]) -> bool:
 
 
 def _gathers(kernel: Kernel, columns: int) -> bool:
-    """Whether a kernel over one axis less finds places in memory by the row of a thread, or its column."""
+    """Tell whether a kernel over one axis less finds places in memory by the row of a thread, or its column."""
     ops = list(walk(kernel.body))
     thread = {op.result for op in ops if isinstance(op, Tid) and op.axis == kernel.grid_rank - 1}
     width = {op.result for op in ops if isinstance(op, Const) and op.value == columns}
@@ -155,7 +155,7 @@ class _Form(NamedTuple):
 
 
 class _Forms:
-    """Which integers of a kernel are sums of multiples of the last two thread indices, modulo 2^32."""
+    """The integers of a kernel that are sums of multiples of the last two thread indices, modulo 2^32."""
 
     def __init__(self, kernel: Kernel, columns: int):
         self.columns = columns
@@ -182,7 +182,7 @@ class _Forms:
                 return None
 
     def depends(self, value: Value) -> bool:
-        """Whether a value may differ among the threads of the two axes."""
+        """Tell whether a value may differ among the threads of the two axes."""
         return value in self._depends
 
     def element(self, first: Value, second: Value) -> tuple[int, int] | None:
@@ -198,7 +198,7 @@ class _Forms:
         return found if found is not None and found[0] else None
 
     def is_thread(self, first: Value, second: Value) -> bool:
-        """Whether neighbouring indices are of an element that is a thread's own, or at a fixed place from it."""
+        """Tell whether neighbouring indices are of an element that is a thread's own, or at a fixed place from it."""
         found = self.element(first, second)
         return found is not None and found[0] == 1
 

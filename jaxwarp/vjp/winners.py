@@ -182,7 +182,7 @@ def make_survey(kernel: Kernel, grid: Grid, shapes: Shapes, extents: Extents) ->
 
 
 def report_meeting(kernel: Kernel, index: int) -> Kernel:
-    """What fails for one thread where `met` is True of an array of the kernel: else `factor`, NaN then, is 1."""
+    """Make what fails for one thread where `met` is True of an array of the kernel: else `factor`, NaN then, is 1."""
     param = kernel.params[index]
     access = next(op for op in walk(kernel.body) if isinstance(op, Access) and op.param is param)
     met, factor = Param("met", bool_, (1,)), Param("factor", float32, (1,))

@@ -256,7 +256,7 @@ def unload(address: int) -> None:
 
 
 def put_down(address: int) -> None:
-    """As `unload`, but later: before other code is loaded. For finalizers, which run whoever holds whatever lock."""
+    """Unload code later, before other code is loaded. For finalizers, which run whoever holds whatever lock."""
     _unused.append(address)
 
 

@@ -48,7 +48,7 @@ class Functions:
         return f"{name}({', '.join(f'{{{i}}}' for i in range(len(types)))})"
 
     def text(self) -> str:
-        """What goes before the kernel."""
+        """Return the text that goes before the kernel."""
         return "".join(self._texts)
 
 

@@ -37,7 +37,7 @@ class Shaped:
 
     @property
     def extents(self) -> dict[Param, tuple[Any, ...]]:
-        """Of the parameters."""
+        """Extents by parameter."""
         return dict(zip(self.kernel.params, self.shapes, strict=True))
 
     @property

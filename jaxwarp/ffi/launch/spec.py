@@ -118,7 +118,7 @@ class Launch:
 
     @property
     def is_effect(self) -> bool:
-        """Whether JAX is told that the launch does more than give its results."""
+        """Tell whether JAX is told that the launch does more than give its results."""
         return self.has_side_effect or (self.debug is not None and self.debug.is_kept and bool(self.debug.checks))
 
     @cached_property

@@ -46,7 +46,7 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
 
 
 def is_id(pattern: Any, value: Any) -> bool:
-    """Whether a value may be the id of what the annotation asks for."""
+    """Tell whether a value may be the id of what the annotation asks for."""
     is_handle = isinstance(pattern, Struct) and getattr(pattern.kind, HANDLE, False)
     return bool(is_handle) and isinstance(value, ir.Value) and value.type is uint64
 

@@ -128,7 +128,7 @@ def _identity(frame: Frame, node: ast.Compare) -> bool | ir.Value | None:
 
 
 def _comparand(frame: Frame, node: ast.expr) -> Any:
-    """What is compared: a value, a type, or an object that stands where Warp has a number."""
+    """Return what is compared: a value, a type, or an object that stands where Warp has a number."""
     value = frame.evaluate(node)
     is_plain = isinstance(value, Scalar | Aggregate) or is_object(value)
     return value if is_plain else frame.as_value(value, node, "a comparison")

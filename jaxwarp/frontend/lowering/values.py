@@ -70,7 +70,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Where an array of an object that an id names is, all int64: its first scalar, in the memory that is the view's
+    """The place of an array that an id's object has, all int64: its first scalar, in the memory that is the view's
     parameter; how many elements it has; how many scalars these are apart."""
 
     start: ir.Value

@@ -122,7 +122,7 @@ def mark_accesses(
 
 
 def _accesses(params: Iterable[Param], reads: Mapping[Param, Param]) -> Callable[[Op], Param | None]:
-    """Which array an operation touches. Loads are where they are noted, also those that are gone."""
+    """Return the array that an operation touches. Loads are where they are noted, also those that are gone."""
     touched = {p: p for p in params} | {note: p for p, note in reads.items()}
     return lambda op: touched.get(op.param) if isinstance(op, Store | Atomic) else None
 

@@ -77,12 +77,12 @@ def convert(scope: GpuScope, target: Region, source: Region) -> None:
 
 
 def nonzero(scope: GpuScope, regions: Sequence[Region]) -> np.ndarray:
-    """Whether there is a number other than zero in each of some dense regions. The host waits for the device."""
+    """Tell of each dense region whether it holds a number other than zero. The host waits for the device."""
     return scope.read(find_nonzero(scope, regions)).astype(bool)
 
 
 def find_nonzero(scope: GpuScope, regions: Sequence[Region]) -> Region:
-    """As `nonzero`, on the device: a flag for each region, for which nobody waits."""
+    """Set a flag on the device for each region that holds a number other than zero; nobody waits for it."""
     found = scope.make(_FLAG, (len(regions),))
     for place, region in enumerate(regions):
         _run(scope, _find, [region], place, found)

@@ -122,7 +122,7 @@ class AtomicEmitter:
             self.emit(op)
 
     def over_lanes(self, kind: str, dtype: Scalar, vectors: Sequence[str]) -> list[str]:
-        """Of each vector what all of its lanes leave."""
+        """Combine the lanes of each vector."""
         many = self.lanes.many
         if kind == "add":
             return sums_of_lanes(many, dtype, vectors, self.lanes.frame.machine.vector_bits)

@@ -63,7 +63,7 @@ def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: s
 
 
 def combine(ops: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) -> str:
-    """What an atomic leaves."""
+    """Return the value that an atomic leaves."""
     type_ = ops.type(dtype)
     if kind == "exch":
         return value

@@ -1,4 +1,4 @@
-"""Which formulas of builtins become functions of the module: those of kernels that write out too many of them.
+"""Formulas of builtins that become functions of the module: those of kernels that write out too many of them.
 
 A sine is 70 instructions for all lanes, and LLVM takes as long for each copy. A call costs the registers that are in
 use around it, some percent of a sine, so kernels of few formulas have them in place.

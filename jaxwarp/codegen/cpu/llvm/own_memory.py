@@ -1,4 +1,4 @@
-"""Where the arrays of threads' own are: on the stack, or all of a kernel together on the heap.
+"""Memory of the arrays of threads' own: on the stack, or all of a kernel together on the heap.
 
 Threads have stacks of 2 to 8 MiB mostly, but `threading.stack_size`, `ulimit -s` and programs that embed Python make
 some with 128 KiB. So a launch function puts little on the stack. What it takes from the heap it gives back at its end,

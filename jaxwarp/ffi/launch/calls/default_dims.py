@@ -13,7 +13,7 @@ First = tuple[str, tuple[Dim, ...]]
 
 
 def default_extents(kernel: Kernel, first: First | None, option: str) -> tuple[Dim, ...]:
-    """As many leading extents of the first array as `tid()` gives indices.
+    """Return as many leading extents of the first array as `tid()` gives indices.
 
     Args:
         kernel: as the frontend makes it.

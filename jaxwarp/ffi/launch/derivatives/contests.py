@@ -128,7 +128,7 @@ def may_be_from_end(launch: Launch) -> bool:
 
 
 def from_end_factor(bind: Bind, point: Point) -> Any:
-    """What cotangents are multiplied by where a sweep takes indices as they are written.
+    """Return the factor of cotangents where a sweep takes indices as they are written.
 
     The launch for it fails if an index counts from the end. Where nobody is told, it is NaN then, else 1.
     """
