@@ -911,3 +911,23 @@ def test_the_reverse_of_a_large_launch_is_native_code(pulls):
     tape.backward()
     np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()) * cotangent, rtol=1e-6)
     assert [made is not None for made in pulls] == [True]
+
+
+@wp.kernel
+def extremes(x: wp.array[float], least: wp.array[float], most: wp.array[float]):
+    i = wp.tid()
+    wp.atomic_min(least, 0, x[i])
+    wp.atomic_max(most, 0, x[i])
+
+
+@pytest.mark.parametrize("count", [6, 1000])
+def test_the_last_of_equal_operands_has_the_gradient(count):
+    values = np.tile(np.array([1, 5, 2, 5, 1, 3], np.float32), count // 6 + 1)[:count]
+    x = wp.array(values, requires_grad=True)
+    least, most = (wp.full(1, start, dtype=float, requires_grad=True) for start in (9.0, -9.0))
+    with wp.Tape() as tape:
+        wp.launch(extremes, count, [x], [least, most])
+    tape.backward(grads={least: wp.ones(1), most: wp.full(1, 10.0, dtype=float)})
+    want = np.zeros(count, np.float32)
+    want[np.flatnonzero(values == 1)[-1]], want[np.flatnonzero(values == 5)[-1]] = 1, 10
+    np.testing.assert_array_equal(x.grad.numpy(), want)
