@@ -147,12 +147,13 @@ def check_adjoint(case: Case) -> None:
     np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale)
 
 
-def check_adjoint_of_tangent(case: Case, with_grid: bool = False) -> None:
+def check_adjoint_of_tangent(case: Case, with_grid: bool = False, as_written: bool = False) -> None:
+    """`as_written`: no index counts from the end, as a launch finds out where nothing else will do."""
     _, cotangents = directions(case, 2)
     first = tangent_of(case.kernel, case.wanted, case.grid)
     positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
     wanted = [positions[i] for i in case.wanted]
-    second = adjoint(first.kernel, wanted, case.grid, finals=False)
+    second = adjoint(first.kernel, wanted, case.grid, finals=False, as_written=as_written)
     finals = run(case.kernel, case.grid, case.buffers)
     known = {"primal": case.buffers, "final": finals}
     inner = [known[s.kind][s.index] if s.kind in known else np.full(case.buffers[s.index].shape, np.nan)

@@ -25,6 +25,8 @@ SIDE = 3
 class Maker(own_array_strategy.Maker):
     def __init__(self, pick: Pick):
         super().__init__(pick)
+        # Few accesses: where there are many, one that is right hides the derivative that another one lost.
+        self.budget = pick.integer(2, 8)
         self.tiles: list[Param] = []
 
     def places_of(self, array: Param) -> list[Value]:
