@@ -363,7 +363,8 @@ def _product(frame: Frame, view: View) -> Any:
 def _attribute_hint(base: Any, name: str) -> str | None:
     if isinstance(base, View):
         return did_you_mean(name, ("shape", "ndim", "size", "dtype")) or "arrays have shape, ndim, size and dtype"
-    function = did_you_mean(name, FUNCTIONS)
+    # A slip of the finger: other names are rather properties that there are not.
+    function = did_you_mean(name, [known for known in FUNCTIONS if abs(len(known) - len(name)) < 2])
     if function is not None:
         return f"{function} functions are called: sin(x)"
     t = element_type(base) if isinstance(base, Element) else base.type if isinstance(base, Bundle) else None
