@@ -192,7 +192,7 @@ def _in_memory(t: Aggregate, name: str, memory: memoryview, offset: int) -> Host
             hint="the memory begins with the components, one after the other",
         )
     made = np.frombuffer(memory, t.dtype.numpy, t.size, offset).reshape(t.shape).view(HostValue)
-    made.type = t
+    made.__dict__["type"] = t
     return made
 
 

@@ -10,11 +10,11 @@ import pytest
 from cpushapes import entries_read
 
 import jaxwarp as wp
+from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.llvm.arguments import Frame
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import InternalError
-from jaxwarp.ffi.launch.lowering import succession
 from jaxwarp.passes.pipeline import prepare
 
 AVX2 = Machine("", "", "+avx2")
@@ -112,7 +112,7 @@ def test_what_is_streamed_is_decided_by_extents_of_the_launch():
 
 def test_launches_in_order_ask_for_extents_behind_those_of_streaming():
     kernel = prepare(spread.ir())
-    order = succession(kernel, (4, 16), [(16,), (), (64,)])
+    order = succession_of(kernel, (4, 16), dict(zip(kernel.params, [(16,), (), (64,)], strict=True)))
     assert order is not None
     assert order.apart is not None
     code = compile_cpu(kernel, 16, AVX2, succession=order)

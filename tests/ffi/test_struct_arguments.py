@@ -303,6 +303,7 @@ def test_names_are_those_of_the_signature():
     @wp.kernel
     def k(s: State, out: wp.array[float]):
         s.v[0] = wp.vec3()
+        out[0] = s.dt
 
     with pytest.raises(KernelTypeError, match=r"'s.v' is an input, but the kernel writes to it") as caught:
         wp.jax_kernel(k)(state())

@@ -189,7 +189,7 @@ def test_what_is_refused():
     def without_array(n: int):
         SEEN.append(n)
 
-    with pytest.raises(KernelTypeError, match="no array to take the launch dimensions from"):
+    with pytest.raises(KernelTypeError, match="no array input to take the launch dimensions from"):
         without_array.interpret(3)
     without_array.interpret(3, dim=2)
     assert SEEN == [3, 3]

@@ -22,7 +22,7 @@ from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import counted_from_end
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import INSIDE, Atomic, Block, Call, Const, If, Load, Op, Param, Store, Tell, Tid, Value
+from jaxwarp.ir.nodes import INSIDE, Atomic, Block, Call, Const, If, Load, Op, Param, Size, Store, Tell, Tid, Value
 from jaxwarp.ir.rewrite import rebuild
 from jaxwarp.passes.checks.reports import Report, Reports
 from jaxwarp.types import ENDLESS, int32, int64, uint32, uint64
@@ -57,6 +57,7 @@ class _CheckBounds(Placed):
         batched = reports.batched
         self.from_end = counted_from_end(kernel)
         self.rows = {op.result: op.param for op in kernel.body.all_ops if isinstance(op, Load)}
+        self.sizes = {op.result: (op.param, op.axis) for op in kernel.body.all_ops if isinstance(op, Size)}
         self.batches = {op.result for op in kernel.body.all_ops if isinstance(op, Tid) and op.axis < batched}
         self.tested: list[set[tuple[Any, ...]]] = []  # in the blocks that are open
 
@@ -83,6 +84,9 @@ class _CheckBounds(Placed):
             return
         self.tested[-1].add(key)
         index, extent = op.args
+        param, axis = self.sizes.get(extent, (None, 0))
+        if param is not None and self.shapes.get(param, param.shape)[axis] == ENDLESS:
+            return  # where ids are looked up, which has tests of its own
         if self.known.is_within(index, 0, self.known[extent][0] - 1):
             return
         self.b.loc = op.loc
