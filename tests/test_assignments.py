@@ -57,6 +57,8 @@ def blank(kind: type) -> Any:
     """An instance, made by no constructor: what is refused is refused whatever it holds."""
     if issubclass(kind, np.ndarray):
         return kind((3,), np.float32)
+    if issubclass(kind, int):
+        return int.__new__(kind)
     return tuple.__new__(kind, range(20)) if issubclass(kind, tuple) else object.__new__(kind)
 
 

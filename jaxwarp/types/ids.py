@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxwarp.boundary import guarded
+
 ENDLESS = 1 << 46
 """The extent of memory: an array that goes on in both directions. No index is checked against it."""
 
@@ -13,6 +15,7 @@ NAMED = "__jaxwarp_named__"
 """Of a class whose objects have ids, the `Named` that says how kernels find them."""
 
 
+@guarded
 @dataclass(frozen=True)
 class Named:
     """How kernels find the objects of a class by their ids.
@@ -26,6 +29,7 @@ class Named:
     nothing: Mapping[str, int] = field(default_factory=dict)
 
 
+@guarded
 class Id(int):
     """The number of a live object, which keeps it alive, and stands for it as an argument and as a value of JAX.
 
