@@ -310,7 +310,8 @@ def test_code_without_loops_is_simplified_once(kernel, is_plain, monkeypatch):
     results = []
     for looped in (cpu_compile._LOOPED, ("",)):
         monkeypatch.setattr(cpu_compile, "_LOOPED", looped)
-        cpu_run.entry_address.cache_clear()
+        cpu_run._recent.clear()  # which hold what is loaded
+        cpu_run._loaded.clear()
         buffers = [a.copy() for a in arrays]
         run_cpu(ir, (101,), buffers, 16)
         results.append((buffers[-1], len(asked)))
