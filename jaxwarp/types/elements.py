@@ -46,7 +46,7 @@ def _hint(t: Any) -> str:
         return getattr(t, OPEN)
     if getattr(t, "__name__", "").rpartition(".")[2] in ("Array", "ndarray", "Tensor"):
         return "write array[float], or array(dtype=float, ndim=2) for two axes"
-    if t in (vector, matrix, quaternion, transformation):
+    if any(t is maker for maker in (vector, matrix, quaternion, transformation)):
         extents = {vector: "length=3, ", matrix: "shape=(2, 3), "}.get(t, "")
         return f"it makes a type: {t.__name__}({extents}dtype=float)"
     return "write float, int, bool, vec3, float64 or another type of jaxwarp"

@@ -632,6 +632,8 @@ STEPS = {
 
 def forget_plans():
     launch_cache.forget()
+    for kernel in [value for value in globals().values() if isinstance(value, wp.Kernel)]:
+        kernel.plans.clear()  # in debug mode nothing more is kept
 
 
 @pytest.fixture
