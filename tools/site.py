@@ -22,6 +22,7 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 # Files outside of docs/ that are pages, and where.
 OUTSIDE = {
     "CHANGELOG.md": "design/changelog.md",
+    "changes/README.md": "design/changes.md",
     "CONTRIBUTING.md": "design/contributing.md",
     "benchmarks/cpu_code.md": "benchmarks/cpu_code.md",
     "benchmarks/derivatives.md": "benchmarks/derivatives.md",
