@@ -9,7 +9,8 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known

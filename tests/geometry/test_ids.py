@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import REGISTRY, tables_at, tables_type
+from jaxwarp.arrays.ids.tables import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.errors import DifferentiationError, KernelError
@@ -540,7 +540,7 @@ def test_a_guarded_id_is_still_a_value_of_jax():
 
 def test_numbers_are_refused_in_jax_with_the_line():
     call = wp.jax_kernel(of_array, launch_dims=3, output_dims=3)
-    match = "a Mesh is chosen by a number here, which only launches outside of JAX look up"
+    match = "a Mesh is chosen by a number here, which jax_kernel and derivatives do not look up"
     with jax.enable_x64(True), pytest.raises(KernelError, match=match) as error:
         call(np.zeros(3, np.uint64))
     assert "return wp.mesh_query_ray(mesh, " in str(error.value)
@@ -548,10 +548,10 @@ def test_numbers_are_refused_in_jax_with_the_line():
 
 def test_numbers_are_refused_where_nothing_looks_them_up():
     mesh, o = plane(0.0), wp.zeros(1, dtype=float)
-    with pytest.raises(KernelError, match="only launches outside of JAX look up") as error:
+    with pytest.raises(KernelError, match="jax_kernel and derivatives do not look up") as error:
         wp.launch(of_array, 1, [ids_of(mesh)], [o], adjoint=True, adj_outputs=[wp.ones(1, dtype=float)])
     assert error.value.hint.startswith("pass the Mesh itself")
-    with pytest.raises(KernelError, match="only launches outside of JAX look up"):
+    with pytest.raises(KernelError, match="jax_kernel and derivatives do not look up"):
         of_array.interpret(np.array([mesh.id], np.uint64), np.zeros(1, np.float32), dim=1)
 
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
