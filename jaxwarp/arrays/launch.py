@@ -332,9 +332,16 @@ def _run(
                 raise
             if not have_numbers(kernel, params):
                 raise
+            given.looks_up_at = error.loc
         else:
             given.looks_up = False
             return
+    if is_recorded and recording.get() is not None:
+        raise DifferentiationError(
+            f"kernel {kernel.name} finds meshes, trees or grids by numbers, and a tape cannot record it",
+            given.looks_up_at,
+            hint="pass each as an argument of its own, or write record_tape=False",
+        )
     _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
     given.looks_up = True
 
@@ -355,11 +362,6 @@ def _run_by_number(
     kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
 ) -> None:
     """A launch of a kernel that looks objects up by their ids."""
-    if is_recorded and recording.get() is not None:
-        raise DifferentiationError(
-            f"kernel {kernel.name} chooses meshes, trees or grids by numbers, and a tape cannot record it",
-            hint="pass each as an argument of its own, or write record_tape=False",
-        )
     scope, numbers = scope_now(), as_numbers(kernel, params)
     numbered = kernel.given(numbers)
     place = _place(target, spread(numbered, numbers)) if scope is HOST else HOST
