@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays.held import Held
 from jaxwarp.arrays.ids.tables import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
@@ -687,3 +688,70 @@ def test_every_target_finds_the_same(target, kernel, make):
     assert o.numpy()[0] == o.numpy()[-1] != 0
     assert not o.numpy()[-4:-1].any()
     del alive
+
+
+def test_a_launch_looks_at_objects_after_changes_only(monkeypatch):
+    """What a launch costs does not grow with the objects that are alive."""
+    many = [plane(float(z)) for z in range(40)]
+    grids = [wp.HashGrid(2, 2, 2) for _ in range(5)]
+    for grid in grids:
+        grid.build(wp.array(X, dtype=wp.vec3), 0.5)
+    looked, has_fields = [], Held.has_fields
+    monkeypatch.setattr(Held, "has_fields", lambda held, value: looked.append(value) or has_fields(held, value))
+    ids = ids_of(*many[:3])
+    assert {g.id for g in grids}
+    assert launched(of_array, [ids]) == [10, 9, 8]
+    looked.clear()
+    for _ in range(3):
+        assert launched(of_array, [ids]) == [10, 9, 8]
+    assert not looked
+    many[0].points = wp.array(plane(5.0).points.numpy(), dtype=wp.vec3)
+    assert launched(of_array, [ids]) == [5, 9, 8]
+    assert looked
+
+
+def rows_of(tables):
+    """What rows say: the id, and where each array is."""
+    tables_of = tables._of.items()
+    return {kind.__name__: t._rows[: 1 + max(t._seen, default=0), : t._values] for kind, t in tables_of}
+
+
+GROUPS = np.arange(len(F), dtype=np.int32) % 2
+CHANGES_OF_OBJECTS = {
+    "points": lambda o: setattr(o["mesh"], "points", wp.array(2.0 * P, dtype=wp.vec3)),
+    "velocities": lambda o: setattr(o["mesh"], "velocities", wp.array(P, dtype=wp.vec3)),
+    "no velocities": lambda o: setattr(o["mesh"], "velocities", None),
+    "refit": lambda o: (o["mesh"].points.assign(P[::-1].copy()), o["mesh"].refit()),
+    "init": lambda o: o["mesh"].__init__(wp.array(P, dtype=wp.vec3), wp.array(F[:3].ravel(), dtype=int)),
+    "bvh rebuild": lambda o: o["bvh"].rebuild(),
+    "bvh refit": lambda o: o["bvh"].refit(),
+    "tree of a mesh": lambda o: o["mesh"].bvh.rebuild(),
+    "build": lambda o: o["grid"].build(wp.array(X[:7], dtype=wp.vec3), 0.3),
+    "build with groups": lambda o: o["grid"].build(
+        wp.array(X, dtype=wp.vec3), 0.3, groups=wp.array(np.zeros(len(X), np.int32), dtype=int)
+    ),
+    "another": lambda o: o.update(other=plane(1.0)) or o["other"].id,
+    "first id": lambda o: o["none yet"].id,
+    "freed": lambda o: o.pop("bvh") and gc.collect(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_OBJECTS)
+def test_every_change_of_an_object_is_seen(change):
+    low = np.zeros((3, 3), np.float32)
+    mesh, grid = ball(groups=wp.array(GROUPS, dtype=int)), wp.HashGrid(2, 2, 2)
+    objects = {"mesh": mesh, "grid": grid, "bvh": wp.Bvh(low, low + 1)}
+    del mesh, grid
+    assert all(x.id for x in objects.values())
+    objects["none yet"] = plane(7.0)
+    tables = tables_at(HOST)
+    tables.now()
+    CHANGES_OF_OBJECTS[change](objects)
+    tables.now()
+    found = {k: rows.copy() for k, rows in rows_of(tables).items()}
+    for table in tables._of.values():
+        table._seen.clear()
+    tables._token = None
+    tables.now()
+    for name, rows in rows_of(tables).items():
+        np.testing.assert_array_equal(found[name], rows)

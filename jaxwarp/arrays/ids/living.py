@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.ffi.launch.calls.leaves import spread_struct
-from jaxwarp.types import Id, struct_of
+from jaxwarp.types import CHANGES, Id, struct_of
 
 
 class Living:
@@ -56,9 +56,11 @@ class Registry:
                 del self._of[key]
             rows[row] = None
             free.append(row)
+            CHANGES.happened()
 
         rows.extend([None] * (row + 1 - len(rows)))
         living = rows[row] = Living(weakref.ref(value, forget), next(self._generations) << 32 | row, row)
+        CHANGES.happened()
         return living
 
     def living(self, kind: type) -> list[tuple[Living, Any]]:

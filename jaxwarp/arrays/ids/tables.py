@@ -9,9 +9,12 @@ from __future__ import annotations
 import copy
 import math
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import jax
@@ -30,6 +33,7 @@ from jaxwarp.memory.region import Region, Spans, array_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.declare import struct
 from jaxwarp.types import (
+    CHANGES,
     ENDLESS,
     NAMED,
     Array,
@@ -72,6 +76,7 @@ class Tables:
 
     Attributes:
         value: the argument of kernels: a struct of arrays.
+        regions: where the objects are.
     """
 
     def __init__(self, place: Outside):
@@ -87,6 +92,10 @@ class Tables:
         self._kind: Any = tables_type().kind
         self._launches = 0  # under way
         self.value: Any = None
+        self.regions: list[Region] = []
+        # What there was when the tables were last made, and its objects; None: somebody may change them unseen.
+        self._token: object = None
+        self._refs: list[weakref.ref[Any]] = []
 
     @contextmanager
     def used(self, in_call: bool = False) -> Iterator[Any]:
@@ -111,9 +120,12 @@ class Tables:
         while True:
             try:
                 with self._lock:
-                    value, alive = self._now()
+                    token = CHANGES.now()
+                    value, alive = self._now(token)
                     # Python may give the objects other arrays before the call ends.
                     arrays = [spread_struct(_struct(v), v) for v in alive] if in_call else []
+                    if in_call and CHANGES.now() is not token:
+                        continue  # these may be others than in the rows
                     self._launches += launches
                     return value, [alive, arrays]
             except _UnfinishedError as error:
@@ -122,7 +134,11 @@ class Tables:
                     raise _unfinished(error.what) from None
                 jax.block_until_ready(error.array)
 
-    def _now(self) -> tuple[Any, list[Any]]:
+    def _now(self, token: object) -> tuple[Any, list[Any]]:
+        if token is self._token:  # nothing has changed
+            alive = [ref() for ref in self._refs]
+            if not any(map(is_, alive, repeat(None))):
+                return self.value, alive
         # On a GPU new rows are queued behind the launches that read the old ones.
         is_read = self._launches > 0 and self._place is HOST
         found = [table.update(is_read) for table in self._of.values()]
@@ -130,12 +146,11 @@ class Tables:
             rows = {kind.__name__: table.array for kind, table in self._of.items()}
             self.value = object.__new__(self._kind)
             self.value.__dict__.update({**rows, **self._memory})
-        return self.value, [value for _, values in found for value in values]
-
-    @property
-    def regions(self) -> list[Region]:
-        """Where the objects are."""
-        return [region for table in self._of.values() for region in table.regions]
+        alive = [value for _, values in found for value in values]
+        self._token = None if any(table.is_open for table in self._of.values()) else token
+        self._refs = [weakref.ref(value) for value in alive]
+        self.regions = [region for table in self._of.values() for region in table.regions]
+        return self.value, alive
 
     def meets(self, low: int, high: int) -> bool:
         """Tell whether an object may have a byte between two addresses, the second excluded."""
@@ -156,11 +171,13 @@ class _Table:
         self._zeros = self._values + words
         # By row: where the arrays of the object are, and those that are copies of its own.
         self._seen: dict[int, tuple[list[Region], list[Any]]] = {}
+        self._open: set[int] = set()  # rows of objects with numbers that may change in place
         self._resize(_FIRST_ROWS)
         self.spans = Spans()
 
     def _resize(self, count: int) -> None:
         self._seen.clear()
+        self._open.clear()
         self._rows = np.zeros((count, self._zeros + _ZEROS), np.int64)
         self._rows[:, 0] = -1
         self.array = placed_rows(self._place, self._rows)
@@ -197,6 +214,7 @@ class _Table:
             self._resize(2 * most)
         for row in self._seen.keys() - {one.row for one, _ in living}:
             del self._seen[row]
+            self._open.discard(row)
             self._rows[row, 0] = -1
         for one, value in living:
             if not self._is_current(one, value):
@@ -208,11 +226,18 @@ class _Table:
         uploaded(self._place, self.array, self._rows)
 
     @property
+    def is_open(self) -> bool:
+        """Tell whether an object may change without anybody telling."""
+        return bool(self._open)
+
+    @property
     def regions(self) -> list[Region]:
         return [region for regions, _ in self._seen.values() for region in regions]
 
     def _look(self, one: Living, value: Any) -> None:
         """Sets the row of an object; of one that is elsewhere there is none."""
+        row = one.row
+        self._open.discard(row)
         if not _is_at(self._place, value):
             self._rows[one.row, 0], self._seen[one.row] = -1, ([], [])
             keep(value, self, one.number)
@@ -223,6 +248,8 @@ class _Table:
         for (name, type_), leaf in [(one, leaf) for types, leaf in pairs for one in types]:
             if not isinstance(type_, Array):
                 found.append(leaf)
+                if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+                    self._open.add(row)
                 continue
             if leaf is None or not _is_of(leaf, element_scalar(type_.dtype)):
                 found.append(None)
