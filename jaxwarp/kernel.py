@@ -15,7 +15,7 @@ from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
 from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
@@ -135,6 +135,7 @@ class Kernel(ByName):
         self._given: dict[tuple[Any, ...], Kernel] = {}
         # Whether launches outside of JAX look objects up by their ids; None: there was none yet.
         self.looks_up: bool | None = None
+        self.looks_up_at: Loc | None = None  # the line
         # What launches outside of JAX found out, by what is alike. It is kept here so that it ends with the kernel.
         self.plans: dict[Any, Any] = {}
         self.launches: dict[Any, Any] = {}

@@ -12,7 +12,8 @@ import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.arrays.host_array import HostArray, InRecords
-from jaxwarp.arrays.ids import tables_at
+from jaxwarp.arrays.ids.tables import place_of as memory_of
+from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.launch.calls.arguments import KEY, Argument, Given, describe, is_key, with_absent
@@ -30,7 +31,7 @@ from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of, updating
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST, Outside
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
@@ -403,7 +404,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
                 line,
                 hint="write to a copy, array.contiguous(), where each element has a place of its own",
             )
-        if plan.endless and tables_at(scope if isinstance(scope, Outside) else HOST).meets(*region.span):
+        if plan.endless and tables_at(memory_of(scope)).meets(*region.span):
             raise KernelTypeError(
                 f"{where}, and shares memory with an object that the kernel may find by its id",
                 line,

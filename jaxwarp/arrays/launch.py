@@ -16,11 +16,19 @@ import numpy as np
 from jaxwarp.arrays.eager import Checked, check, launch_now
 from jaxwarp.arrays.held import Held, parts_of
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import as_numbers, has_objects, tables_at, tables_type
+from jaxwarp.arrays.ids.late_launch import launch_late, looks_up, tables_in
+from jaxwarp.arrays.ids.tables import as_numbers, have_numbers, objects_in, tables_at, tables_type
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.tapes.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import DifferentiationError, IdError, KernelTypeError, KernelValueError, OutOfRangeError
+from jaxwarp.errors import (
+    DifferentiationError,
+    IdError,
+    InternalError,
+    KernelTypeError,
+    KernelValueError,
+    OutOfRangeError,
+)
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
@@ -309,7 +317,10 @@ def _run(
 ) -> None:
     """A launch, wherever it is asked for: with objects in place of their ids if the kernel allows it."""
     given = kernel.given(params) if kernel.takes_structs else kernel
-    if given.looks_up is False or scope_now() is None or adjoints is not None:
+    if scope_now() is None:
+        _run_traced(kernel, given, dim, params, block_dim)
+        return
+    if given.looks_up is False or adjoints is not None:
         _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
         return
     if given.looks_up is None:
@@ -317,44 +328,61 @@ def _run(
             _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
         except KernelTypeError as error:
             is_taped = is_recorded and recording.get() is not None  # which takes objects alone
-            if not isinstance(error, IdError) and (is_taped or not has_objects(kernel, params)):
+            if not isinstance(error, IdError) and (is_taped or not objects_in(kernel, params)):
                 raise
+            if not have_numbers(kernel, params):
+                raise
+            given.looks_up_at = error.loc
         else:
             given.looks_up = False
             return
+    if is_recorded and recording.get() is not None:
+        raise DifferentiationError(
+            f"kernel {kernel.name} finds meshes, trees or grids by numbers, and a tape cannot record it",
+            given.looks_up_at,
+            hint="pass each as an argument of its own, or write record_tape=False",
+        )
     _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
     given.looks_up = True
+
+
+def _run_traced(kernel: Kernel, given: Kernel, dim: Any, params: list[Any], block_dim: int | str | None) -> None:
+    """A launch in a traced function: an operation of its program, or, with ids, a launch when the program runs."""
+    program = program_now()
+    try:
+        launch_traced(program, given, dim, spread(given, params), block_dim)
+    except KernelTypeError as error:
+        takes_ids = isinstance(error, IdError) or objects_in(kernel, params) or looks_up(given, params)
+        if not takes_ids or not have_numbers(kernel, params):
+            raise
+        launch_late(program, kernel, dim, params, block_dim, error)
 
 
 def _run_by_number(
     kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
 ) -> None:
     """A launch of a kernel that looks objects up by their ids."""
-    if is_recorded and recording.get() is not None:
-        raise DifferentiationError(
-            f"kernel {kernel.name} chooses meshes, trees or grids by numbers, and a tape cannot record it",
-            hint="pass each as an argument of its own, or write record_tape=False",
-        )
     scope, numbers = scope_now(), as_numbers(kernel, params)
     numbered = kernel.given(numbers)
     place = _place(target, spread(numbered, numbers)) if scope is HOST else HOST
     found = numbered.with_argument(TABLES, tables_type())
-    tables = tables_at(place)
-    value, alive = tables.now()
-    given = [*numbers, value]
-    if isinstance(place, GpuScope):  # what others write to the objects comes first
-        with place.on_queue(target.queue or place.queue):
-            place.uses(tables.regions, ())
     if scope is not HOST:
         assert scope is not None
-        launch_now(scope, found, dim, spread(found, given), block_dim)
-    elif capturing.get() is None:
+        with tables_in(scope) as in_call:
+            launch_now(scope, found, dim, [*spread(numbered, numbers), *in_call], block_dim)
+        return
+    tables = tables_at(place)
+    with tables.used() as value:
+        given = [*numbers, value]
+        if capturing.get() is not None:
+            check(place, found, dim, spread(found, given), block_dim)
+            again = Launch(kernel, dim, _all_as_now(kernel, params), None, block_dim, is_recorded, target)
+            HOST.defers(f"launch of {kernel.name}", again.run)
+            return
+        if isinstance(place, GpuScope):  # what others write to the objects comes first
+            with place.on_queue(target.queue or place.queue):
+                place.uses(tables.regions, ())
         _run_outside(found, dim, parts_of(found, given), block_dim, is_recorded, target)
-    else:
-        check(place, found, dim, spread(found, given), block_dim)
-        again = Launch(kernel, dim, _all_as_now(kernel, params), None, block_dim, is_recorded, target)
-        HOST.defers(f"launch of {kernel.name}", again.run)
-    del alive  # now it has run
 
 
 def _run_given(
@@ -382,7 +410,7 @@ def _run_given(
     elif scope is not None:
         launch_now(scope, kernel, dim, spread(kernel, params), block_dim)
     else:
-        launch_traced(program_now(), kernel, dim, spread(kernel, params), block_dim)
+        raise InternalError(f"a launch of {kernel.name} in a traced function")
 
 
 def _run_outside(

@@ -18,7 +18,7 @@ from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.held import VALUES, Held, flat, token_of
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import tables_at
+from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError

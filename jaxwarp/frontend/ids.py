@@ -50,8 +50,8 @@ def object_named(frame: Frame, struct: Struct, number: ir.Value) -> StructValue:
         raise IdError(f"a {struct!r} has no id", hint=f"annotate the argument {struct!r}, and pass it itself")
     if tables is None:
         raise IdError(
-            f"a {struct!r} is chosen by a number here, which only launches outside of JAX look up",
-            hint=f"pass the {struct!r} itself in JAX and for derivatives; a jax_callable may say GraphMode.NONE",
+            f"a {struct!r} is chosen by a number here, which jax_kernel and derivatives do not look up",
+            hint=f"pass the {struct!r} itself; launches outside of JAX and in a jax_callable take numbers",
         )
     return _Found(frame, tables, struct, named, number).struct()
 

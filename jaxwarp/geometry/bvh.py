@@ -9,7 +9,8 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -19,7 +20,7 @@ from jaxwarp.geometry.tree import Order, boxes_of, order_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
-from jaxwarp.types import HANDLE, Named, Scalar, Vec, element_shape
+from jaxwarp.types import HANDLE, Named, Scalar, Vec, element_shape, set_fields
 
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
 
@@ -179,19 +180,19 @@ def group_numbers(where: str, groups: Any, count: int, of: str) -> Any:
 
 
 def _set_order(bvh: Bvh, found: Order, groups: Any) -> None:
-    bvh.__dict__.update(order=found.order, first=found.first, groups=groups, names=found.groups, roots=found.roots)
+    set_fields(bvh, order=found.order, first=found.first, groups=groups, names=found.groups, roots=found.roots)
 
 
 def _set_boxes(bvh: Bvh, lowers: Any, uppers: Any, low: Any, high: Any) -> None:
     """Gives a Bvh with an order its boxes, and what is in them as NumPy or JAX read it."""
     nodes, grid = boxes_of(low, high, bvh.order, bvh.first)
-    bvh.__dict__.update(lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, grid=grid)
+    set_fields(bvh, lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, grid=grid)
 
 
 def with_boxes(bvh: Bvh, lowers: Any, uppers: Any, nodes: Any, grid: Any) -> Bvh:
     """A Bvh of another one's order, with boxes that have been found."""
     made = object.__new__(Bvh)
-    made.__dict__.update(bvh.__dict__, lowers=lowers, uppers=uppers, nodes=nodes, grid=grid)
+    set_fields(made, bvh.__dict__, lowers=lowers, uppers=uppers, nodes=nodes, grid=grid)
     return made
 
 
@@ -199,7 +200,7 @@ def tree_of(lowers: Any, uppers: Any, groups: Any = None, ordered: Bvh | None = 
     """A Bvh of its own order, or of another one's."""
     made = object.__new__(Bvh)
     if ordered is not None:
-        made.__dict__.update(ordered.__dict__)
+        set_fields(made, ordered.__dict__)
     else:
         given = group_numbers("Bvh", groups, len(lowers), "box")
         _set_order(made, order_of(lowers, uppers, given), groups)
@@ -228,7 +229,7 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
     made = bvh
     if is_new:
         made = object.__new__(Bvh)
-        made.__dict__.update(bvh.__dict__)
+        set_fields(made, bvh.__dict__)
     if not is_ordered:
         given = group_numbers("Bvh", bvh.groups, len(low), "box")
         _set_order(made, order_of(low, high, given), bvh.groups)

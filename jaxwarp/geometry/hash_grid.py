@@ -17,7 +17,8 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
@@ -27,7 +28,7 @@ from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_cells
-from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named, set_fields
 
 _STATIC = {"static": True}
 _MOST_CELLS = 1 << 30
@@ -117,8 +118,8 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
         )
     empty = wp.zeros(0, dtype=int, device=device)
     start = wp.zeros(math.prod(dims) + 1, dtype=int, device=device)
-    zeros = np.zeros(3, np.float32)
-    self.__dict__.update(_held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
+    zeros = _fixed(np.zeros(3, np.float32))
+    set_fields(self, _held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
 
 
 setattr(HashGrid, HANDLE, True)
@@ -130,6 +131,12 @@ HashGrid.__init__ = _init
 
 def _held(start: Any, ids: Any, groups: Any, points: Any, per_length: Any, period: Any, dims: Any) -> dict[str, Any]:
     return dict(zip(HashGrid.__match_args__, (start, ids, groups, points, per_length, period, *dims), strict=True))
+
+
+def _fixed(values: np.ndarray) -> np.ndarray:
+    """Numbers that do not change, as tables of ids count on."""
+    values.flags.writeable = False
+    return values
 
 
 def _dims(where: str, given: Any) -> tuple[int, int, int]:
@@ -195,7 +202,7 @@ def _built(points: Any, radius: Any, dims: Any, groups: Any = None, period: Any 
     by_cell = None if groups is None else taken(groups, ids).astype(jnp.int32)
     made = object.__new__(HashGrid)
     kept = taken(points, ids) if points.dtype == jnp.float32 else None
-    made.__dict__.update(_held(start, ids, by_cell, kept, per_length, lengths, cells))
+    set_fields(made, _held(start, ids, by_cell, kept, per_length, lengths, cells))
     return made
 
 
@@ -282,8 +289,9 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
     held, per_length = grid.__dict__, np.full(3, 1 / np.float32(radius), np.float32)
     for name, dtype, is_there in (("ids", int, True), ("_cells", wp.uint32, True), ("groups", int, groups is not None)):
         if not is_there or held.get(name) is None or held[name].size != count:
-            held[name] = wp.zeros(count, dtype=dtype, device=grid.device) if is_there else None
-    held["per_length"] = per_length
+            made = wp.zeros(count, dtype=dtype, device=grid.device) if is_there else None
+            set_fields(grid, {name: made})
+    set_fields(grid, per_length=_fixed(per_length))
     wp.launch(find_cells, count, [points, per_length, *dims], [held["_cells"]])
     _sort_cells(held["_cells"], groups, held["ids"], held["groups"], held["start"])
 

@@ -12,7 +12,8 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -22,7 +23,7 @@ from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.native import trees
-from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named, set_fields
 from jaxwarp.unlocked import address_of
 
 
@@ -134,8 +135,8 @@ def _init(
     triangles, lowers, uppers = faces_in_order(places, faces)
     bvh = tree_of(lowers, uppers, groups)
     own = _flat(indices) if isinstance(indices, LiveArray) else faces.reshape(-1)
-    self.__dict__.update(points=points, indices=own, velocities=None, bvh=bvh, corners=in_order(triangles, bvh.order))
-    self.__dict__.update(winding_balls=None, winding_moments=None)
+    set_fields(self, points=points, indices=own, velocities=None, bvh=bvh, corners=in_order(triangles, bvh.order))
+    set_fields(self, winding_balls=None, winding_moments=None)
     if support_winding_number:
         _set_moments(self, places, faces.reshape(-1))
     if velocities is not None:
@@ -153,7 +154,7 @@ def _setattr(self: Mesh, name: str, value: Any) -> None:
                 f"Mesh: velocities: expected {len(self.points)}, one for each point, got {len(value)}",
                 hint="pass an array of the shape of points",
             )
-        self.__dict__[name] = value
+        set_fields(self, {name: value})
     else:
         raise KernelTypeError(f"Mesh: {name} cannot be set", hint="set points or velocities, or make another Mesh")
 
@@ -166,7 +167,7 @@ guarded(Mesh)
 
 def _copied(mesh: Mesh) -> Mesh:
     made = object.__new__(Mesh)
-    made.__dict__.update(mesh.__dict__)
+    set_fields(made, mesh.__dict__)
     return made
 
 
@@ -184,8 +185,8 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
         _move(mesh, places, faces)
     else:
         triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
-        mesh.__dict__.update(bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
-    mesh.__dict__["points"] = points
+        set_fields(mesh, bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
+    set_fields(mesh, points=points)
     if mesh.winding_balls is not None:
         _set_moments(mesh, places, faces.reshape(-1))
 
@@ -209,7 +210,7 @@ def _move(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> None:
             keep(mesh, _MOVE, move)
     else:
         triangles, *boxes = trees.refit_faces(*arrays)
-        mesh.__dict__.update(corners=triangles, bvh=with_boxes(mesh.bvh, *boxes))
+        set_fields(mesh, corners=triangles, bvh=with_boxes(mesh.bvh, *boxes))
 
 
 def _move_again(mesh: Mesh) -> bool:
@@ -241,7 +242,7 @@ def _are_read_in_place(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> boo
 
 def _set_moments(mesh: Mesh, points: Any, indices: Any) -> None:
     balls, moments = moments_of(points, indices, mesh.bvh)
-    mesh.__dict__.update(winding_balls=balls, winding_moments=moments)
+    set_fields(mesh, winding_balls=balls, winding_moments=moments)
 
 
 def _faces(indices: Any) -> Any:

@@ -26,10 +26,12 @@ from jaxwarp.types.elements import transformation as transformation
 from jaxwarp.types.elements import type_variable as type_variable
 from jaxwarp.types.elements import unwrapped as unwrapped
 from jaxwarp.types.elements import vector as vector
+from jaxwarp.types.ids import CHANGES as CHANGES
 from jaxwarp.types.ids import ENDLESS as ENDLESS
 from jaxwarp.types.ids import NAMED as NAMED
 from jaxwarp.types.ids import Id as Id
 from jaxwarp.types.ids import Named as Named
+from jaxwarp.types.ids import set_fields as set_fields
 from jaxwarp.types.queries import is_array as is_array
 from jaxwarp.types.queries import is_composite as is_composite
 from jaxwarp.types.queries import is_float as is_float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,37 @@ class Named:
 
     optional: frozenset[str] = frozenset()
     nothing: Mapping[str, int] = field(default_factory=dict)
+
+
+class Changes:
+    """The changes of objects that may have ids, and of which objects there are.
+
+    Attributes:
+        token: another object after each change.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.token = object()
+
+    def now(self) -> object:
+        """Return the token, while no object changes."""
+        with self._lock:
+            return self.token
+
+    def happened(self) -> None:
+        """Note that something has changed."""
+        self.token = object()
+
+    def set_fields(self, value: Any, fields: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        """Give an object other fields."""
+        with self._lock:
+            value.__dict__.update(fields or {}, **more)
+            self.happened()
+
+
+CHANGES = Changes()
+set_fields = CHANGES.set_fields
 
 
 @guarded

@@ -16,8 +16,9 @@ from jaxwarp.boundary import boundaries, located
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.arguments import Given
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
-from jaxwarp.ffi.programs.captured import CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
+from jaxwarp.ffi.programs.captured import CallOp, CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
 from jaxwarp.ffi.programs.graph import bind_graph
+from jaxwarp.ffi.programs.python_call import PythonCall
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, as_value_in_trees, filled
 from jaxwarp.ffi.programs.tracing import Program
 from jaxwarp.memory.indexing import require_index
@@ -202,9 +203,16 @@ class Recorder(Program):
         self._ops.append(CopyOp(to, source))
 
     def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+        self._ops.append(LaunchOp(launch, *self._views_of(operands, written)))
+
+    def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+        self._ops.append(CallOp(call, *self._views_of(operands, written)))
+
+    def _views_of(
+        self, operands: Sequence[Any], written: Sequence[ArrayHandle]
+    ) -> tuple[tuple[View, ...], tuple[View, ...]]:
         read = tuple(self.own(o) if isinstance(o, RecordedArray) else self._capture(o) for o in operands)
-        made = tuple(self.own(w) for w in written if isinstance(w, RecordedArray))
-        self._ops.append(LaunchOp(launch, read, made))
+        return read, tuple(self.own(w) for w in written if isinstance(w, RecordedArray))
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
         del arrays  # they are the results, in this order
@@ -248,6 +256,8 @@ class Recorder(Program):
                     written = dict(zip(op.launch.result_params, op.results, strict=True))
                     dead |= {written[i].buffer for i in outputs if written[i].is_whole}
                     dead -= {v.buffer for v in op.operands}
+                case CallOp():
+                    dead -= {v.buffer for v in op.operands}
                 case CopyOp() | FillOp():
                     if op.to.buffer in dead:
                         continue
@@ -263,6 +273,8 @@ def _with_views(op: Op, placed: Callable[[View], View]) -> Op:
     match op:
         case LaunchOp():
             return LaunchOp(op.launch, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
+        case CallOp():
+            return CallOp(op.call, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
         case CopyOp():
             return CopyOp(placed(op.to), placed(op.source))
         case FillOp():

@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import Dim, Launch
+from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.unlocked import cached_property
 
 Shape = tuple[Dim, ...]
@@ -57,7 +58,16 @@ class FillOp:
     scalar: bytes
 
 
-Op = LaunchOp | CopyOp | FillOp
+@dataclass(frozen=True)
+class CallOp:
+    """A launch that is made in Python when the program runs; what it writes are operands and results."""
+
+    call: PythonCall
+    operands: tuple[View, ...]
+    results: tuple[View, ...]
+
+
+Op = LaunchOp | CallOp | CopyOp | FillOp
 
 
 @dataclass(frozen=True)
@@ -130,8 +140,9 @@ def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
 
     for op in recording.ops:
         match op:
-            case LaunchOp():
-                results = bind_launch(op.launch, [read(v) for v in op.operands])
+            case LaunchOp() | CallOp():
+                given = [read(v) for v in op.operands]
+                results = bind_launch(op.launch, given) if isinstance(op, LaunchOp) else bind_call(op.call, given)
                 for view, result in zip(op.results, results, strict=True):
                     write(view, result)
             case CopyOp():

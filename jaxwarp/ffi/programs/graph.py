@@ -17,12 +17,13 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.errors import InternalError
 from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.spec import Launch
-from jaxwarp.ffi.programs.captured import CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
+from jaxwarp.ffi.programs.captured import CallOp, CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
 from jaxwarp.native.library import PROGRAM_TARGET
 from jaxwarp.passes.tells import says
 
@@ -33,10 +34,17 @@ _LAUNCH, _COPY, _FILL = 0, 1, 2
 
 
 def bind_graph(recording: Recording, operands: Sequence[Any]) -> list[Any]:
-    """Runs a recorded program on JAX values. Where launches print or may fail it is these: each tells it by itself."""
-    if any(isinstance(op, LaunchOp) and (op.launch.debug or says(op.launch.kernel)) for op in recording.ops):
+    """Run a recorded program on JAX values.
+
+    Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python.
+    """
+    if any(isinstance(op, CallOp) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
         return evaluate(recording, operands)
     return graph_p.bind(*compat.unify_varying(operands), recording=recording)
+
+
+def _tells(launch: Launch) -> bool:
+    return launch.debug is not None or says(launch.kernel)
 
 
 @functools.lru_cache(maxsize=256)
@@ -110,6 +118,8 @@ def program_attributes(recording: Recording, platform: str, is_for_export: bool 
             case FillOp():
                 pattern = op.scalar[:4]
                 encoded += (_FILL, len(pattern), int.from_bytes(pattern, "little"), view(op.to))
+            case CallOp():
+                raise InternalError(f"{recording.name}: a call of Python in a program of one operation")
     attributes |= {f"image{number}": image for image, number in images.items()}
     table = [n for v in views for n in _encode(v)]
     return attributes | {

@@ -362,7 +362,8 @@ class JaxCallable:
             return None
         given = describe_for(argument, value)
         element = resolve_element(argument, given)
-        require_enabled(argument, element)
+        if not _is_static(argument, value):  # as a number of Python it is of any size
+            require_enabled(argument, element)
         convert = make_converter(argument, element, given)
         if not argument.is_array:
             # A Python number stays one, so that the function may branch on it.

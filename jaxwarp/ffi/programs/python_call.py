@@ -9,7 +9,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.handler import Target
 from jaxwarp.ffi.launch.derivatives.rules import is_active
@@ -67,6 +67,21 @@ class Parameter:
     is_batched: tuple[bool, ...] = ()
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a call is for its user.
+
+    Attributes:
+        title: what errors call it.
+        no_derivative: what to say where a derivative is asked for.
+        no_export: the same, of an export.
+    """
+
+    title: str
+    no_derivative: Callable[[], KernelError]
+    no_export: Callable[[], KernelError]
+
+
 class _Function:
     """A function that is compared by identity: it may be a method of an object that has no hash."""
 
@@ -89,6 +104,7 @@ class PythonCall:
     parameters: tuple[Parameter, ...]
     vmap_method: str | None
     has_side_effect: bool
+    kind: Kind = field(compare=False)
     batch: tuple[int, ...] = ()
 
     @property
@@ -119,9 +135,13 @@ def make_call(
     parameters: Sequence[Parameter],
     vmap_method: str | None,
     has_side_effect: bool,
+    kind: Kind | None = None,
 ) -> PythonCall:
-    """A call of `func`, without a batch."""
-    return PythonCall(_Function(func), name, tuple(parameters), vmap_method, has_side_effect)
+    """A call of `func`, without a batch; None: a callable with GraphMode.NONE."""
+    kind = kind or Kind(
+        f"callable {name}", functools.partial(_no_derivative, name), functools.partial(_no_export, name)
+    )
+    return PythonCall(_Function(func), name, tuple(parameters), vmap_method, has_side_effect, kind)
 
 
 def bind_call(call: PythonCall, operands: Sequence[Any]) -> list[Any]:
@@ -170,11 +190,7 @@ class _Kept:
 def _call_lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
     call: PythonCall = params["call"]
     if compat.is_for_export(ctx):
-        raise KernelValueError(
-            f"callable {call.name} has GraphMode.NONE and cannot be exported: its Python function lives in this"
-            " process",
-            hint="export it with GraphMode.JAX, which makes its launches part of the program",
-        )
+        raise call.kind.no_export()
     _register()
     kept = _Kept(call)
     compat.keep_with_program(ctx, kept)
@@ -217,9 +233,16 @@ def _batch_sequential(
     return results, [0] * len(results)
 
 
-def _refuse_derivative(call: PythonCall) -> KernelTypeError:
+def _no_export(name: str) -> KernelError:
+    return KernelValueError(
+        f"callable {name} has GraphMode.NONE and cannot be exported: its Python function lives in this process",
+        hint="export it with GraphMode.JAX, which makes its launches part of the program",
+    )
+
+
+def _no_derivative(name: str) -> KernelError:
     return KernelTypeError(
-        f"callable {call.name} has GraphMode.NONE and no derivative: what a Python function does with real memory is"
+        f"callable {name} has GraphMode.NONE and no derivative: what a Python function does with real memory is"
         " not known",
         hint="use GraphMode.JAX, whose launches have derivatives, or give the call a rule with jax.custom_vjp",
     )
@@ -227,14 +250,14 @@ def _refuse_derivative(call: PythonCall) -> KernelTypeError:
 
 def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: PythonCall) -> tuple[list[Any], list[Any]]:
     if any(is_active(t) for t in tangents):
-        raise _refuse_derivative(call)
+        raise call.kind.no_derivative()
     results = bind_call(call, primals)
     return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
 
 
 def _call_transpose(cotangents: Sequence[Any], *operands: Any, call: PythonCall) -> list[Any]:
     del cotangents, operands
-    raise _refuse_derivative(call)
+    raise call.kind.no_derivative()
 
 
 def _run(frame: xla.CallFrame, scope: Scope) -> None:
@@ -247,7 +270,7 @@ def _run(frame: xla.CallFrame, scope: Scope) -> None:
             hint="programs with GraphMode.NONE cannot be stored; compile them where they run",
         )
     call = kept.call
-    scope.title = f"callable {call.name}"
+    scope.title = call.kind.title
     given, made = _regions(frame.args, "operand"), _regions(frame.rets, "result")
     whole: dict[str, Any] = {p.name: _operand(scope, p, r) for p, r in zip(call.operands, given, strict=True)}
     for parameter, region in zip(call.results, made, strict=True):

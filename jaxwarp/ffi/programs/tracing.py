@@ -30,6 +30,7 @@ from jaxwarp.ffi.launch.calls.bind import (
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch
+from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import current
@@ -71,9 +72,11 @@ class Program:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
         values = [o.value if isinstance(o, ArrayHandle) else o for o in operands]
         # A NumPy array may change before the program is compiled.
-        results = bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values])
-        for handle, result in zip(written, results, strict=True):
-            handle.replace(result)
+        _replace(written, bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values]))
+
+    def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+        """Makes a launch in Python when the program runs, on arrays and JAX values."""
+        _replace(written, bind_call(call, [o.value if isinstance(o, ArrayHandle) else o for o in operands]))
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
         """At the end: what these arrays hold."""
@@ -97,6 +100,11 @@ class Program:
         if len(str(error)) < _SHORT:
             clear.message += f": {error}"
         return located(clear, None if traceback is None else traceback.tb_frame)
+
+
+def _replace(written: Sequence[ArrayHandle], results: Sequence[Any]) -> None:
+    for handle, result in zip(written, results, strict=True):
+        handle.replace(result)
 
 
 # In messages of Python and JAX. A type of ours that stands for a dtype is what jnp.zeros_like finds.
@@ -132,7 +140,7 @@ def launch_traced(
     extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
     launch = bind(kernel, specialize(kernel, arguments, elements, described), extents, shapes, options)
     program.failing.extend([launch] if launch.debug is not None else [])
-    written = _written(launch, arguments, given)
+    written = written_arrays(launch, arguments, given)
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
         for value, convert, role in zip(values, converters, launch.roles, strict=True)
@@ -150,7 +158,7 @@ def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> 
             )
 
 
-def _written(launch: Launch, arguments: Sequence[Argument], given: Sequence[Any]) -> list[ArrayHandle]:
+def written_arrays(launch: Launch, arguments: Sequence[Argument], given: Sequence[Any]) -> list[ArrayHandle]:
     """The arrays of the results.
 
     Raises:

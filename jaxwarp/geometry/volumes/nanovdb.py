@@ -18,6 +18,7 @@ from jaxwarp.geometry.volumes.read import Grid, read_grid
 from jaxwarp.geometry.volumes.write import Written, grid_bytes
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.types import set_fields
 
 Make = Callable[[Fields], Any]
 """Makes a volume of its fields."""
@@ -28,7 +29,7 @@ def volume_of(make: Make, data: np.ndarray, index: int = 0) -> Any:
     grid = read_grid(data)
     rest = data[int(grid.header["size"]) :]
     made = make(_fields(grid))
-    made.__dict__.update(_grid=grid._replace(values=None), _rest=rest if len(rest) else None, _number=index)
+    set_fields(made, _grid=grid._replace(values=None), _rest=rest if len(rest) else None, _number=index)
     return made
 
 

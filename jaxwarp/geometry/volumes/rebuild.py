@@ -18,6 +18,7 @@ from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS
 from jaxwarp.geometry.volumes.build import Fields, Transforms
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.types import set_fields
 
 
 class RebuildInfo(NamedTuple):
@@ -110,7 +111,7 @@ def built(  # noqa: PLR0913
     info = most.info(kind)
     made = make(_fields(where, kind, points, frames, bg_value, mask, info, most.leaves))
     if most.is_rebuildable and not isinstance(made.tile_count, jax.core.Tracer):
-        made.__dict__["_rebuild_info"] = info
+        set_fields(made, _rebuild_info=info)
         _finish(where, made, info, status)
     return made
 
@@ -141,7 +142,7 @@ def _finish(where: str, volume: Any, info: RebuildInfo, status: Any) -> None:
         (stats.upper_node_count > info.max_upper_node_count, Rebuilt.REBUILD_UPPER_CAPACITY_EXCEEDED),
         (_lacks_voxels(volume, info, asked), Rebuilt.REBUILD_VOXEL_CAPACITY_EXCEEDED),
     )
-    volume.__dict__["tile_count"] = len(volume.tiles)
+    set_fields(volume, tile_count=len(volume.tiles))
     if status is None:
         return
     if not isinstance(status, LiveArray) or status.shape != (1,) or status.numpy().dtype != np.uint32:
@@ -216,6 +217,6 @@ class Rebuilt:
         frames = Transforms(made.matrix, made.inverse, made.translation)
         bg_value = None if made.is_index else made.dtype(made.background)
         found = _fields(where, info.kind, points, frames, bg_value, point_mask, info, None)
-        self.__dict__.update(fields_on(type(self), found, made.device))
+        set_fields(self, fields_on(type(self), found, made.device))
         _finish(where, made, info, status)
         return status

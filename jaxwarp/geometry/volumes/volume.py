@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.arrays.ids import give_ids, id_of
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -23,7 +24,7 @@ from jaxwarp.geometry.volumes.inspect import Inspected
 from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named, set_fields
 
 Vec3: Any = wp.types.vector(length=3, dtype=Any)
 Vec4: Any = wp.types.vector(length=4, dtype=Any)
@@ -135,9 +136,9 @@ class Volume(Inspected, Rebuilt):
             filled = _fitting("background", background, rest[0])
             rest = _joined(_spread(filled, rest[:VOXELS].shape), rest[VOXELS:])
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.__dict__[next(k for k in KINDS if vars(self)[k] is not None)] = _joined(first, rest)
-        made.__dict__.update(fields_on(type(self), made.__dict__, self.device))
+        set_fields(made, self.__dict__)
+        set_fields(made, {next(k for k in KINDS if vars(self)[k] is not None): _joined(first, rest)})
+        set_fields(made, fields_on(type(self), made.__dict__, self.device))
         return made
 
     @classmethod
@@ -300,7 +301,7 @@ class Volume(Inspected, Rebuilt):
     @classmethod
     def _of(cls, fields: dict[str, Any], device: Device) -> Any:
         made = object.__new__(cls)
-        made.__dict__.update(fields_on(cls, fields, device))
+        set_fields(made, fields_on(cls, fields, device))
         return made
 
 
@@ -316,7 +317,7 @@ setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALU
 def _init(self: Volume, data: Any, copy: bool = True) -> None:
     del copy
     make = partial(type(self)._of, device=device_for(None, "Volume", data))
-    self.__dict__.update(nanovdb.from_memory(make, data).__dict__)
+    set_fields(self, nanovdb.from_memory(make, data).__dict__)
 
 
 Volume.__init__ = _init

@@ -7,28 +7,33 @@ the words of leaves that are values; and zeros, which arrays without elements be
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import jax
-import jax.core
 import numpy as np
 
 from jaxwarp.arrays.held import keep, kept_of_fields
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids.living import REGISTRY, Living, is_outside
 from jaxwarp.arrays.placed import placed_array
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.leaves import spread_struct
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.gpu.scope import gpu_scope
 from jaxwarp.memory.host_scope import HOST, Outside
 from jaxwarp.memory.region import Region, Spans, array_region
+from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.declare import struct
 from jaxwarp.types import (
+    CHANGES,
     ENDLESS,
     NAMED,
     Array,
@@ -57,71 +62,6 @@ _FIRST_ROWS = 8
 _MIDDLE = 4096  # bytes on both sides of where memory begins, as an array
 
 
-class _Living:
-    """An object that has an id, and the row that it has in each table of its class."""
-
-    def __init__(self, ref: weakref.ref[Any], number: int, row: int):
-        self.ref, self.number, self.row = ref, number, row
-
-
-class Registry:
-    """The objects of the process that have ids, by class."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._generations = itertools.count(1)
-        self._of: dict[int, _Living] = {}
-        # By class: what is in each row, and the rows that were left.
-        self._rows: dict[type, tuple[list[_Living | None], list[int]]] = {}
-
-    def id_of(self, value: Any) -> Any:
-        """The id of an object; in JAX, where it is a value, itself."""
-        living = self._of.get(id(value))
-        if living is not None and living.ref() is value:
-            return Id(living.number, value)
-        kind = struct_of(type(value))
-        assert kind is not None
-        return Id(self._number(value), value) if all(map(_is_outside, spread_struct(kind, value))) else value
-
-    def _number(self, value: Any) -> int:
-        with self._lock:
-            living = self._of.get(id(value))
-            if living is None or living.ref() is not value:
-                living = self._of[id(value)] = self._added(value)
-            return living.number
-
-    def _added(self, value: Any) -> _Living:
-        rows, free = self._rows.setdefault(type(value), ([None], []))
-        row, key = free.pop() if free else len(rows), id(value)
-
-        def forget(_: Any) -> None:
-            if self._of.get(key) is living:
-                del self._of[key]
-            rows[row] = None
-            free.append(row)
-
-        rows.extend([None] * (row + 1 - len(rows)))
-        living = rows[row] = _Living(weakref.ref(value, forget), next(self._generations) << 32 | row, row)
-        return living
-
-    def living(self, kind: type) -> list[tuple[_Living, Any]]:
-        """Return the living objects of a class, each with its entry."""
-        with self._lock:
-            rows, _ = self._rows.get(kind, ((), None))
-            found = [(living, living.ref()) for living in rows if living is not None]
-        return [(living, value) for living, value in found if value is not None]
-
-
-def _is_outside(leaf: Any) -> bool:
-    """Tell whether a leaf is known: an array that is in memory, or a number."""
-    is_known = leaf is None or isinstance(leaf, (HostArray, np.ndarray, np.generic, int, float))
-    return is_known or (isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer))
-
-
-# What JAX is given for an id is the object, a value there.
-jax.tree_util.register_pytree_node(Id, lambda given: ((given.value,), None), lambda _, parts: parts[0])
-REGISTRY = Registry()
-id_of = REGISTRY.id_of
 _CLASSES: list[type] = []
 
 
@@ -136,6 +76,7 @@ class Tables:
 
     Attributes:
         value: the argument of kernels: a struct of arrays.
+        regions: where the objects are.
     """
 
     def __init__(self, place: Outside):
@@ -149,22 +90,67 @@ class Tables:
             s.name: placed_array(place, s.name, s, (ENDLESS,), at, None, None, None) for s, at in origins.items()
         }
         self._kind: Any = tables_type().kind
+        self._launches = 0  # under way
         self.value: Any = None
+        self.regions: list[Region] = []
+        # What there was when the tables were last made, and its objects; None: somebody may change them unseen.
+        self._token: object = None
+        self._refs: list[weakref.ref[Any]] = []
 
-    def now(self) -> tuple[Any, list[Any]]:
-        """The argument for a launch, and what has to live until it has run."""
-        with self._lock:
-            found = [table.update() for table in self._of.values()]
-            if self.value is None or any(is_new for is_new, _ in found):
-                rows = {kind.__name__: table.array for kind, table in self._of.items()}
-                self.value = object.__new__(self._kind)
-                self.value.__dict__.update({**rows, **self._memory})
-            return self.value, [value for _, values in found for value in values]
+    @contextmanager
+    def used(self, in_call: bool = False) -> Iterator[Any]:
+        """Yield the argument for a launch; until the end of the `with`, what it may find stays where it is.
 
-    @property
-    def regions(self) -> list[Region]:
-        """Where the objects are."""
-        return [region for table in self._of.values() for region in table.regions]
+        Args:
+            in_call: the launch is in a program of JAX that runs while Python does other things.
+
+        Raises:
+            KernelValueError: in a call, an object has an array that JAX has not computed yet: it may never be.
+        """
+        value, alive = self.now(in_call, 1)
+        try:
+            yield value
+        finally:
+            with self._lock:
+                self._launches -= 1
+            del alive
+
+    def now(self, in_call: bool = False, launches: int = 0) -> tuple[Any, list[Any]]:
+        """Return the argument for a launch, and what has to live until it has run."""
+        while True:
+            try:
+                with self._lock:
+                    token = CHANGES.now()
+                    value, alive = self._now(token)
+                    # Python may give the objects other arrays before the call ends.
+                    arrays = [spread_struct(_struct(v), v) for v in alive] if in_call else []
+                    if in_call and CHANGES.now() is not token:
+                        continue  # these may be others than in the rows
+                    self._launches += launches
+                    return value, [alive, arrays]
+            except _UnfinishedError as error:
+                # Nobody waits with the lock: what is computed may have launches that need it.
+                if in_call:
+                    raise _unfinished(error.what) from None
+                jax.block_until_ready(error.array)
+
+    def _now(self, token: object) -> tuple[Any, list[Any]]:
+        if token is self._token:  # nothing has changed
+            alive = [ref() for ref in self._refs]
+            if not any(map(is_, alive, repeat(None))):
+                return self.value, alive
+        # On a GPU new rows are queued behind the launches that read the old ones.
+        is_read = self._launches > 0 and self._place is HOST
+        found = [table.update(is_read) for table in self._of.values()]
+        if self.value is None or any(is_new for is_new, _ in found):
+            rows = {kind.__name__: table.array for kind, table in self._of.items()}
+            self.value = object.__new__(self._kind)
+            self.value.__dict__.update({**rows, **self._memory})
+        alive = [value for _, values in found for value in values]
+        self._token = None if any(table.is_open for table in self._of.values()) else token
+        self._refs = [weakref.ref(value) for value in alive]
+        self.regions = [region for table in self._of.values() for region in table.regions]
+        return self.value, alive
 
     def meets(self, low: int, high: int) -> bool:
         """Tell whether an object may have a byte between two addresses, the second excluded."""
@@ -185,11 +171,13 @@ class _Table:
         self._zeros = self._values + words
         # By row: where the arrays of the object are, and those that are copies of its own.
         self._seen: dict[int, tuple[list[Region], list[Any]]] = {}
+        self._open: set[int] = set()  # rows of objects with numbers that may change in place
         self._resize(_FIRST_ROWS)
         self.spans = Spans()
 
     def _resize(self, count: int) -> None:
         self._seen.clear()
+        self._open.clear()
         self._rows = np.zeros((count, self._zeros + _ZEROS), np.int64)
         self._rows[:, 0] = -1
         self.array = placed_rows(self._place, self._rows)
@@ -198,22 +186,35 @@ class _Table:
         no = self._named.optional - is_open
         self._set(0, -1, [None if name in no else 0 for name, _ in self._leaves])
 
-    def update(self) -> tuple[bool, list[Any]]:
-        """Makes the rows those of the objects that are alive. Whether the array is another one, and the objects."""
+    def update(self, is_read: bool) -> tuple[bool, list[Any]]:
+        """Make the rows those of the objects that are alive.
+
+        Args:
+            is_read: launches read the rows just now, and keep them as they are.
+
+        Returns:
+            whether the array is another one, and the objects.
+        """
         living, before = REGISTRY.living(self._struct.kind), self.array
         if len(living) != len(self._seen) or not all(self._is_current(one, value) for one, value in living):
+            if is_read:
+                self._resize(len(self._rows))
             self._update(living)
         return self.array is not before, [value for _, value in living]
 
-    def _is_current(self, one: _Living, value: Any) -> bool:
+    def _is_current(self, one: Living, value: Any) -> bool:
         return one.row in self._seen and kept_of_fields(value, self) == one.number
 
-    def _update(self, living: Sequence[tuple[_Living, Any]]) -> None:
+    def _update(self, living: Sequence[tuple[Living, Any]]) -> None:
+        for one, value in living:
+            if not self._is_current(one, value):
+                _require_computed(self._struct, value)
         most = max((one.row for one, _ in living), default=0)
         if most >= len(self._rows):
             self._resize(2 * most)
         for row in self._seen.keys() - {one.row for one, _ in living}:
             del self._seen[row]
+            self._open.discard(row)
             self._rows[row, 0] = -1
         for one, value in living:
             if not self._is_current(one, value):
@@ -225,11 +226,18 @@ class _Table:
         uploaded(self._place, self.array, self._rows)
 
     @property
+    def is_open(self) -> bool:
+        """Tell whether an object may change without anybody telling."""
+        return bool(self._open)
+
+    @property
     def regions(self) -> list[Region]:
         return [region for regions, _ in self._seen.values() for region in regions]
 
-    def _look(self, one: _Living, value: Any) -> None:
+    def _look(self, one: Living, value: Any) -> None:
         """Sets the row of an object; of one that is elsewhere there is none."""
+        row = one.row
+        self._open.discard(row)
         if not _is_at(self._place, value):
             self._rows[one.row, 0], self._seen[one.row] = -1, ([], [])
             keep(value, self, one.number)
@@ -240,6 +248,8 @@ class _Table:
         for (name, type_), leaf in [(one, leaf) for types, leaf in pairs for one in types]:
             if not isinstance(type_, Array):
                 found.append(leaf)
+                if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+                    self._open.add(row)
                 continue
             if leaf is None or not _is_of(leaf, element_scalar(type_.dtype)):
                 found.append(None)
@@ -275,6 +285,34 @@ class _Table:
 
     def _place_of(self, row: int, column: int) -> int:
         return self.array._region.address + (row * self._rows.shape[1] + column) * 8
+
+
+class _UnfinishedError(Exception):
+    """An object has an array that JAX has not computed yet."""
+
+    def __init__(self, what: str, array: jax.Array):
+        self.what, self.array = what, array
+
+
+def _require_computed(kind: Struct, value: Any) -> None:
+    for leaf in spread_struct(kind, value):
+        # Of JAX's arrays, those that are traced have no such method.
+        if isinstance(leaf, jax.Array) and not getattr(leaf, "is_ready", lambda: True)():
+            raise _UnfinishedError(kind.name, leaf)
+
+
+def _unfinished(what: str) -> KernelValueError:
+    return KernelValueError(
+        f"a {what} that has an id has an array that JAX has not computed yet, and a launch in a program of JAX cannot"
+        " wait for it",
+        hint="wait before you call the program: jax.block_until_ready(array)",
+    )
+
+
+def _struct(value: Any) -> Struct:
+    found = struct_of(type(value))
+    assert found is not None
+    return found
 
 
 def placed_rows(place: Outside, rows: np.ndarray) -> HostArray:
@@ -330,6 +368,8 @@ def _is_of(leaf: Any, scalar: Scalar) -> bool:
 
 
 def _is_at(place: Outside, value: Any) -> bool:
+    if not is_outside(value):  # JAX traces what sets its arrays
+        return False
     return value.device.is_cpu if place is HOST else getattr(value.device, "ordinal", None) == place.device_ordinal
 
 
@@ -350,6 +390,13 @@ def tables_type() -> Struct:
 _tables: dict[Outside, Tables] = {}
 
 
+def place_of(scope: Scope) -> Outside:
+    """Return the memory that objects are in for launches in a call."""
+    if isinstance(scope, Outside):
+        return scope
+    return HOST if scope.platform == "cpu" else gpu_scope(scope.device_ordinal)
+
+
 def tables_at(place: Outside) -> Tables:
     """Return the tables of launches in a memory."""
     if place not in _tables:
@@ -357,16 +404,21 @@ def tables_at(place: Outside) -> Tables:
     return _tables[place]
 
 
-def has_objects(kernel: Kernel, values: Sequence[Any]) -> bool:
-    """Tell whether objects, or ids of some, are given where numbers are annotated."""
-    return any(_objects_in(a.annotation, v) for a, v in zip(kernel.arguments, values, strict=True))
+def objects_in(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    """Return the objects that are given, by themselves or by their ids, where numbers are annotated."""
+    return [x for a, v in zip(kernel.arguments, values, strict=True) for x in _objects_in(a.annotation, v)]
 
 
-def _objects_in(annotation: Any, value: Any) -> bool:
+def have_numbers(kernel: Kernel, values: Sequence[Any]) -> bool:
+    """Tell whether all objects that are given where numbers are annotated have ids: in JAX they have none."""
+    return all(isinstance(getattr(x, "id", None), Id) for x in objects_in(kernel, values))
+
+
+def _objects_in(annotation: Any, value: Any) -> list[Any]:
     if annotation == uint64:
-        return handled(value) is not None
+        return [] if handled(value) is None else [meant(value)]
     fields = annotation.fields if isinstance(annotation, Struct) and struct_of(type(value)) == annotation else ()
-    return any(_objects_in(f.type, vars(value)[f.name]) for f in fields)
+    return [x for f in fields for x in _objects_in(f.type, vars(value)[f.name])]
 
 
 def as_numbers(kernel: Kernel, values: Sequence[Any]) -> list[Any]:

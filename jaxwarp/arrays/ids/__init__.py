@@ -1,0 +1,1 @@
+"""Ids: numbers by which kernels find meshes, trees, grids and volumes."""
