@@ -1,9 +1,9 @@
 """A plugin: which tests are slow, and that no other one becomes slow.
 
-`slow.txt` lists the tests that took over LISTED seconds of processor time, child processes included, or their function where
-all its tests did. They get the marker `slow`, and `make test` leaves them out. The summary names a test that is not listed and
-takes over REPORTED seconds; over FAILED seconds it fails. Processor time on a busy machine is up to twice that on a quiet
-one, so the limits are apart. To write the list anew, on a quiet machine:
+`slow.txt` lists the tests that took over LISTED seconds of processor time, child processes included, or their
+function where all its tests did. They get the marker `slow`, and `make test` leaves them out. The summary names a
+test that is not listed and takes over REPORTED seconds; over FAILED seconds it fails. Processor time on a busy
+machine is up to twice that on a quiet one, so the limits are apart. To write the list anew, on a quiet machine:
 
     make test-all TESTS=--measure=build/costs
     python tests/budget.py build/costs
