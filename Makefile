@@ -48,7 +48,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test test-all lint pytest quick test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -58,7 +58,9 @@ notebooks: $(VENV)/ready  ## run some of the examples as notebooks, into example
 	$(BIN)/python -m pip install --quiet --editable '.[notebooks,examples]'
 	$(BIN)/python tools/notebooks.py
 
-test: lint pytest  ## set up an environment, then lint and pytest
+test: lint quick  ## set up an environment, then lint and the tests that are not slow
+
+test-all: lint pytest  ## set up an environment, then lint and all tests
 
 test-xla: cuda-plugin  ## programs on XLA's H200 target, without a GPU
 	$(BIN)/python -m pytest tests/xla
@@ -68,8 +70,12 @@ cuda-plugin: $(VENV)/ready  ## JAX's plugin for CUDA in build/cuda-plugin, where
 	version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)'); $(BIN)/python -m pip install --quiet --no-deps \
 	  --target build/cuda-plugin jax-cuda13-pjrt==$$version jax-cuda13-plugin==$$version
 
-pytest: $(VENV)/ready  ## the tests alone; TESTS="-k name" for some
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+# Neighbours stay with one process, which has compiled what they share.
+pytest: $(VENV)/ready  ## all tests, without lint; TESTS="-k name" for some
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+
+quick: $(VENV)/ready  ## the tests that are not slow (tests/slow.txt); TESTS="-k name" for some
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
 
 lint: $(LINT)/ready  ## ruff and pyright, in an environment of their own
 	$(LINT)/bin/ruff check

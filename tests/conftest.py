@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["budget"]
+
 # Examples per property: enough to notice, few enough for every run; `--hypothesis-profile=thorough` for a long look.
 settings.register_profile("fast", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=1000)

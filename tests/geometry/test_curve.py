@@ -16,12 +16,18 @@ from jaxwarp.geometry.sorting import curve_order
 from tests.geometry.brute import sphere
 
 POINTS, FACES = sphere(6)
-MESH = wp.Mesh(jnp.asarray(POINTS), jnp.asarray(FACES), support_winding_number=True)
 X = np.random.default_rng(0).uniform(-1.5, 1.5, (4, 1024, 3)).astype(np.float32)
+
+
+@functools.cache
+def mesh():
+    return wp.Mesh(jnp.asarray(POINTS), jnp.asarray(FACES), support_winding_number=True)
+
+
 QUERIES = {
-    "closest": lambda x: wp.geometry.closest_points(MESH, x),
-    "signed": lambda x: wp.geometry.signed_distance(MESH, x),
-    "winding": lambda x: wp.geometry.winding_number(MESH, x),
+    "closest": lambda x: wp.geometry.closest_points(mesh(), x),
+    "signed": lambda x: wp.geometry.signed_distance(mesh(), x),
+    "winding": lambda x: wp.geometry.winding_number(mesh(), x),
 }
 
 every_query = pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
@@ -64,8 +70,8 @@ def test_few_points_and_few_faces_stay_in_order(query, sorts):
 def test_points_that_have_no_order(value, sorts):
     x = np.full((2000, 3), value, np.float32)
     x[::7] = np.random.default_rng(1).uniform(-1, 1, x[::7].shape) * np.where(np.arange(286)[:, None] % 2, 1, 3e38)
-    found = wp.geometry.closest_points(MESH, x)
-    expected = [wp.geometry.closest_points(MESH, part) for part in np.split(x, 4)]  # of few points each
+    found = wp.geometry.closest_points(mesh(), x)
+    expected = [wp.geometry.closest_points(mesh(), part) for part in np.split(x, 4)]  # of few points each
     same(found, jax.tree.map(lambda *parts: np.concatenate(parts), *expected))
 
 
