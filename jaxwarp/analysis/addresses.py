@@ -11,9 +11,9 @@ from jaxwarp.analysis import affine
 from jaxwarp.analysis.affine import Forms
 from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import analyze, told_apart
-from jaxwarp.analysis.facts import Facts
 from jaxwarp.analysis.guards import Guards
 from jaxwarp.analysis.indirect_indices import indirect_indices
+from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.own_elements import StoredElements, ThreadIndices
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.errors import DifferentiationError

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxwarp.analysis import affine
 from jaxwarp.analysis.affine import Form, Forms
-from jaxwarp.analysis.conditions import comparison, conjuncts
+from jaxwarp.analysis.integers.conditions import comparison, conjuncts
 from jaxwarp.analysis.thread_values import ThreadValues
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, For, If, Param, Size, Store, Value, walk

@@ -1,7 +1,7 @@
 """Indices that count from the end where they are negative, at run time: `from_end(i, n)`.
 
 That is written for each index that is no constant, and taken back where the kernel shows that it is not below 0: by
-types, conditions and loops (`analysis/facts.py`).
+types, conditions and loops (`analysis/integers/facts.py`).
 
 Arithmetic is taken as that of whole numbers: an index whose computation leaves its type is outside of its array anyway.
 So are all indices of an array without elements; the extents of the array in question are 1 at least. Not so of what is
@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxwarp.analysis.facts import REDUCING, Facts
 from jaxwarp.analysis.indirect_indices import flow
-from jaxwarp.analysis.ranges import all_of, is_inside
+from jaxwarp.analysis.integers.facts import REDUCING, Facts
+from jaxwarp.analysis.integers.ranges import all_of, is_inside
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Op, Param, Value, walk
 from jaxwarp.ir.rewrite import Rewriter

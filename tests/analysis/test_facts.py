@@ -13,9 +13,9 @@ import pytest
 from cpukit import Make
 from kernels_strategy import Case, RandomPick
 
-from jaxwarp.analysis.facts import Facts
-from jaxwarp.analysis.ranges import range_of
-from jaxwarp.analysis.trips import Trips
+from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.integers.ranges import range_of
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir import interpret
 from jaxwarp.ir.kernel import Kernel

@@ -10,7 +10,7 @@ from jax.experimental.checkify import checkify
 from language import define
 
 import jaxwarp as wp
-from jaxwarp.analysis.facts import Facts
+from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.passes.checks.checked import Debug, checked
 
 

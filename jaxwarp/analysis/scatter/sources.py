@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jaxwarp.analysis.conditions import conjuncts
+from jaxwarp.analysis.integers.conditions import conjuncts
 from jaxwarp.analysis.scatter.lines import Line, Piece, ThreadLines
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Store, Tell, Value, walk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.analysis.ranges import all_of
+from jaxwarp.analysis.integers.ranges import all_of
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, binary, conditional, negate
 from jaxwarp.codegen.cuda.locals import Local
 from jaxwarp.codegen.cuda.names import identifier

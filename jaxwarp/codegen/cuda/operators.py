@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxwarp.analysis.facts import Facts
-from jaxwarp.analysis.ranges import LARGEST_EXTENT, all_of, is_inside
+from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.integers.ranges import LARGEST_EXTENT, all_of, is_inside
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Load, Op, Store, Value, walk
 from jaxwarp.types import int32

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.facts import Facts
+from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.analysis.thread_values import Shapes
-from jaxwarp.analysis.trips import Trips
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel

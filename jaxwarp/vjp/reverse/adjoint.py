@@ -20,9 +20,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.analysis.single_access import SingleAccess
 from jaxwarp.analysis.thread_values import Shapes
-from jaxwarp.analysis.trips import Trips
 from jaxwarp.builtins.scalar_ops.arith import EXTREMES
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError

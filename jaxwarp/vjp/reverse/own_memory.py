@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from jaxwarp.analysis.addresses import Access
-from jaxwarp.analysis.trips import Trips
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, For, If, Load, Op, Param, Store, Value, While, walk

@@ -25,7 +25,7 @@ from typing import Any
 from jaxwarp.analysis.addresses import Addresses
 from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import tell_apart
-from jaxwarp.analysis.trips import Counter, Trips
+from jaxwarp.analysis.integers.trips import Counter, Trips
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Size, Store, Value, While, walk

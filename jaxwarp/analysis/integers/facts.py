@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.analysis.affine import Forms
-from jaxwarp.analysis.conditions import SWAPPED, Comparison, comparison, conjuncts
-from jaxwarp.analysis.ranges import Range, all_of, both, either, extent_of, indices_of, is_inside, range_of
+from jaxwarp.analysis.integers.conditions import SWAPPED, Comparison, comparison, conjuncts
+from jaxwarp.analysis.integers.ranges import Range, all_of, both, either, extent_of, indices_of, is_inside, range_of
 from jaxwarp.analysis.thread_values import Shapes, ThreadValues
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Tid, Value, While

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.analysis.conditions import comparison, conjuncts
-from jaxwarp.analysis.facts import Facts
-from jaxwarp.analysis.ranges import all_of, is_inside
+from jaxwarp.analysis.integers.conditions import comparison, conjuncts
+from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.integers.ranges import all_of, is_inside
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Const, For, While, walk
 
