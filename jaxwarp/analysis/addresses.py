@@ -13,8 +13,8 @@ from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import analyze, told_apart
 from jaxwarp.analysis.guards import Guards
 from jaxwarp.analysis.indirect_indices import indirect_indices
+from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.own_elements import StoredElements, ThreadIndices
-from jaxwarp.analysis.ranges import Ranges
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
@@ -79,7 +79,7 @@ class Addresses:
         least = most = position[2]
         for it, coefficient in position[1]:
             if it not in grid:
-                low, high = (0, it.last) if isinstance(it, affine.Iterator) else self.ranges[it]
+                low, high = (0, it.last) if isinstance(it, affine.Iterator) else self.facts[it]
                 least += min(coefficient * low, coefficient * high)
                 most += max(coefficient * low, coefficient * high)
         return least, most
@@ -93,8 +93,8 @@ class Addresses:
         return indirect_indices(self.kernel)
 
     @cached_property
-    def ranges(self) -> Ranges:
-        return Ranges(self.kernel, self.grid)
+    def facts(self) -> Facts:
+        return Facts(self.kernel, self.grid)
 
     def never_meet(self, a: Key, b: Key, loops: set[Op]) -> bool:
         """Do the addresses provably differ in every thread, also in different iterations of `loops`?

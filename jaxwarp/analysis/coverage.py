@@ -21,9 +21,10 @@ import numpy as np
 
 from jaxwarp.analysis import affine
 from jaxwarp.analysis.affine import Form, Forms
+from jaxwarp.analysis.integers.conditions import comparison, conjuncts
 from jaxwarp.analysis.thread_values import ThreadValues
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Store, Value, walk
+from jaxwarp.ir.nodes import Block, Const, For, If, Param, Size, Store, Value, walk
 
 # Products of constant indices are enumerated; a store per element of a larger block is not code that people write.
 _MAX_CONSTANT_ELEMENTS = 1 << 16
@@ -53,9 +54,7 @@ def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> 
 class _Walker:
     def __init__(self, kernel: Kernel, forms: Forms):
         self.forms = forms
-        self.definition: dict[Value, Op] = {
-            op.result: op for op in walk(kernel.body) if isinstance(op, Call | Const | Size)
-        }
+        self.definition = {value: op for op in walk(kernel.body) for value in op.defined}
 
     def block(self, block: Block, limits: Limits) -> Iterator[_Certain]:
         for op in block.ops:
@@ -89,21 +88,19 @@ class _Walker:
 
     def within(self, condition: Value, truth: bool, limits: Limits) -> Limits | None:
         """The limits of the threads for which a condition is `truth`; None if there are none, or it is not known."""
-        match self.definition.get(condition):
-            case Const(value=value):
-                return limits if bool(value) == truth else None
-            case Call(builtin=row, args=(a,)) if row.name == "logical_not":
-                return self.within(a, not truth, limits)
-            case Call(builtin=row, args=(a, b)) if row.name == ("logical_and" if truth else "logical_or"):
-                found = self.within(a, truth, limits)
-                return None if found is None else self.within(b, truth, found)
-            case Call(builtin=row, args=(a, b)) if row.name in _ORDERED:
-                swapped, strict = _ORDERED[row.name]
-                if not truth:
-                    swapped, strict = not swapped, not strict
-                return self.below(*((b, a) if swapped else (a, b)), strict, limits)
-            case _:
-                return None
+        found: Limits | None = limits
+        for value, holds in conjuncts(condition, truth, self.definition):
+            found = None if found is None else self.where(value, holds, found)
+        return found
+
+    def where(self, condition: Value, truth: bool, limits: Limits) -> Limits | None:
+        made = self.definition.get(condition)
+        if isinstance(made, Const):
+            return limits if bool(made.value) == truth else None
+        name, a, b = comparison(condition, truth, self.definition) or ("", condition, condition)
+        if name in ("lt", "le"):
+            return self.below(a, b, name == "lt", limits)
+        return self.below(b, a, name == "gt", limits) if name in ("gt", "ge") else None
 
     def below(self, low: Value, high: Value, strict: bool, limits: Limits) -> Limits | None:
         """The limits where low < high (low <= high if not strict)."""
@@ -121,10 +118,6 @@ class _Walker:
         ((it, coefficient),) = form.terms.items()
         extent = self.forms.shapes.get(size.param, size.param.shape)[size.axis]
         return coefficient == 1 and it.extent is None and extent is not None and it.symbol == extent
-
-
-# Each comparison as `low < high` (strict) or `low <= high` of its operands, swapped or not.
-_ORDERED = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
 
 
 def _both(first: Limits, second: Limits) -> Limits:

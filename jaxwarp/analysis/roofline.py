@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxwarp.analysis.ranges import Ranges
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While
@@ -129,7 +129,7 @@ def roofline(
         bandwidth: of memory, bytes a second.
         peak_flops: operations a second.
     """
-    counting = _Counting(Ranges(kernel, grid, extents), trips)
+    counting = _Counting(Trips(kernel, grid, extents), trips)
     thread = counting.block(kernel.body)
     threads = math.prod(grid)
     arrays = [p for p in kernel.params if None in p.shape]
@@ -181,8 +181,8 @@ class _Counts:
 
 
 class _Counting:
-    def __init__(self, ranges: Ranges, trips: int | None):
-        self.ranges = ranges
+    def __init__(self, loops: Trips, trips: int | None):
+        self.loops, self.facts = loops, loops.facts
         self.trips = trips
         self.data_loops: set[int] = set()
         self._made: dict[Value, Op] = {}
@@ -225,23 +225,23 @@ class _Counting:
             return None
         match made.builtin.name, made.args:
             case ("lt" | "ge") as name, (a, b):
-                less = _is_less(self.ranges[a], self.ranges[b])
+                less = _is_less(self.facts[a], self.facts[b])
                 return less if less is None or name == "lt" else not less
             case ("gt" | "le") as name, (a, b):
-                less = _is_less(self.ranges[b], self.ranges[a])
+                less = _is_less(self.facts[b], self.facts[a])
                 return less if less is None or name == "gt" else not less
             case _:
                 return None
 
     def _iterations(self, op: For | While) -> Bounds:
-        most = self.ranges.trips.get(op, math.inf)
+        most = self.loops.most.get(op, math.inf)
         if most < _UNBOUNDED:
             return (self._least(op) if isinstance(op, For) else 0), most
         self.data_loops.add(op.loc.line if op.loc else 0)
         return (0, math.inf) if self.trips is None else (self.trips, self.trips)
 
     def _least(self, op: For) -> float:
-        start, stop, step = self.ranges[op.start], self.ranges[op.stop], self.ranges[op.step][0]
+        start, stop, step = self.facts[op.start], self.facts[op.stop], self.facts[op.step][0]
         span = stop[0] - start[1] if step > 0 else start[0] - stop[1]
         return max(-(-span // abs(step)), 0)
 

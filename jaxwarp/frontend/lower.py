@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
-from jaxwarp.frontend.from_end.needless import without_needless
+from jaxwarp.frontend.from_end import without_needless
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute

@@ -10,7 +10,7 @@ from jax.experimental.checkify import checkify
 from language import define
 
 import jaxwarp as wp
-from jaxwarp.analysis.intervals import Intervals
+from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.passes.checks.checked import Debug, checked
 
 
@@ -446,13 +446,13 @@ def test_work_on_values_of_branches_inside_each_other_is_bounded(monkeypatch):
     chain = "\n".join(f"    k = k + 1 if k < x[{j}] else k - x[{j}]" for j in range(20))
     head = "@wp.kernel\ndef chain(x: wp.array[int], y: wp.array[int]):\n    i = wp.tid()\n    k = i\n"
     counted = collections.Counter()
-    computed = Intervals._computed
+    computed = Facts._made_of
 
     def counting(self, *args):
         counted["values"] += 1
         return computed(self, *args)
 
-    monkeypatch.setattr(Intervals, "_computed", counting)
+    monkeypatch.setattr(Facts, "_made_of", counting)
     kernel = define(f"{head}{chain}\n    y[k] = i\n")["chain"].ir()
     assert checked(kernel, Debug(("bounds",), 1000), (8,), [(20,), (8,)]) is not None
     assert 20 < counted["values"] < 50_000

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jaxwarp.analysis.integers.conditions import conjuncts
 from jaxwarp.analysis.scatter.lines import Line, Piece, ThreadLines
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Param, Store, Tell, Value, walk
+from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Store, Tell, Value, walk
 from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
 
 _SUMMED = (float32, float64, int32, int64, uint32, uint64)
@@ -150,29 +151,6 @@ class _Paths:
             isinstance(op, (Store, Atomic)) or (isinstance(op, Load) and op.param in written) for op in self.slice(adds)
         )
 
-    def conjuncts(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
-        """What all holds where a condition is `truth`."""
-        match self.definition.get(condition):
-            case Call(builtin=row, args=(a,)) if row.name == "logical_not":
-                return self.conjuncts(a, not truth)
-            case Call(builtin=row, args=(a, b)) if row.name == ("logical_and" if truth else "logical_or"):
-                return [*self.conjuncts(a, truth), *self.conjuncts(b, truth)]
-            case If(results=results, condition=test, then=then, orelse=orelse):
-                at = results.index(condition)
-                sides = ((then.results[at], True), (orelse.results[at], False))
-                # One side is never `truth`: `a and b` is b if a, else false.
-                taken = [(v, side) for v, side in sides if self.constant(v) != (not truth)]
-                if len(taken) != 1:
-                    return [(condition, truth)]
-                ((value, side),) = taken
-                return [*self.conjuncts(test, side), *self.conjuncts(value, truth)]
-            case _:
-                return [(condition, truth)]
-
-    def constant(self, value: Value) -> bool | None:
-        found = self.definition.get(value)
-        return bool(found.value) if isinstance(found, Const) else None
-
 
 def _scatter(
     param: Param, adds: Sequence[Atomic], grid: Sequence[int], lines: ThreadLines, paths: _Paths
@@ -234,7 +212,7 @@ def _runs(op: Atomic, grid: Sequence[int], lines: ThreadLines, paths: _Paths) ->
     """Along each axis of the grid, the threads that may run an operation."""
     runs: list[list[Interval]] = [[(0, extent - 1)] for extent in grid]
     for condition, truth in paths.around[op]:
-        for value, wanted in paths.conjuncts(condition, truth):
+        for value, wanted in conjuncts(condition, truth, paths.definition):
             line = lines.of(value)
             if line is None:
                 continue

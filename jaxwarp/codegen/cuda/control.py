@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jaxwarp.analysis.integers.ranges import all_of
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, binary, conditional, negate
 from jaxwarp.codegen.cuda.locals import Local
 from jaxwarp.codegen.cuda.names import identifier
@@ -243,15 +244,11 @@ class ControlPrinter(StatementPrinter):
 
     def plain_step(self, op: For) -> tuple[str, str] | None:
         """The comparison and the advance of a loop that a plain C++ `for` runs without overflow of its index."""
-        step, stop = self.ranges.of(op.step), self.ranges.of(op.stop)
-        if step.low != step.high or step.low == 0:
-            return None
-        by, t = step.low, op.start.type
-        largest = (1 << (t.bits - t.is_signed)) - 1
-        smallest = -largest - 1 if t.is_signed else 0
-        if by > 0 and stop.high + by - 1 <= largest:
+        (by, same), stop = self.operators.facts[op.step], self.operators.facts[op.stop]
+        smallest, largest = all_of(op.start.type)
+        if by > 0 and by == same and stop[1] + by - 1 <= largest:
             return "<", "++{0}" if by == 1 else f"{{0}} += {by}"
-        if by < 0 and stop.low + by + 1 >= smallest:
+        if by < 0 and by == same and stop[0] + by + 1 >= smallest:
             return ">", "--{0}" if by == -1 else f"{{0}} -= {-by}"
         return None
 

@@ -30,9 +30,9 @@ from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
+from jaxwarp.codegen.cuda.operators import Operators
 from jaxwarp.codegen.cuda.packs import Access, Pack, integers_of, packs_of
 from jaxwarp.codegen.cuda.prints import print_calls
-from jaxwarp.codegen.cuda.ranges import Ranges
 from jaxwarp.codegen.cuda.sums.reductions import Plan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
@@ -61,7 +61,7 @@ class StatementPrinter:
         self.layout = layout
         self.functions = functions
         self.uses = count_uses(kernel)
-        self.ranges = Ranges(kernel, layout.grid)
+        self.operators = Operators(kernel, layout.grid)
         self.live = Liveness()
         self.locals = Locals(names, self.live)
         self.atomics = AtomicHelpers()
@@ -191,12 +191,12 @@ class StatementPrinter:
                 raise InternalError(f"the CUDA printer does not know {type(op).__name__}")
 
     def call(self, op: Call) -> Expr:
-        wrapped = self.ranges.wrapped(op)
+        wrapped = self.operators.wrapped(op)
         if wrapped is not None:
             below, extent = wrapped
             index = binary("-", self.use(op.args[0]), literal(below, int32)) if below else self.use(op.args[0])
             return apply_template("wrap_around({0}, {1})", (index, literal(extent, int32)))
-        operator = self.ranges.operator(op)
+        operator = self.operators.operator(op)
         if operator is not None:
             return binary(operator, *(self.use(a) for a in op.args))
         if op.builtin.name == "bit_not" and op.result.type.bits >= 32:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
-from jaxwarp.frontend.from_end.needless import FromEnd
+from jaxwarp.frontend.from_end import FromEnd
 from jaxwarp.frontend.growth import CountingBuilder, Growth
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
@@ -387,7 +387,7 @@ class Frame:
     def from_end(
         self, written: Any, position: ir.Value, count: Callable[[], ir.Value], param: ir.Param | None = None
     ) -> ir.Value:
-        """An index of `count` elements, which counts from the end if it is negative; see from_end/needless.py.
+        """An index of `count` elements, which counts from the end if it is negative; see frontend/from_end.py.
 
         Args:
             written: the index as the kernel has it.

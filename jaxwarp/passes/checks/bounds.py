@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxwarp.analysis.intervals import Placed, Shapes
+from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import counted_from_end
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import INSIDE, Atomic, Block, Call, Const, If, Load, Op, Param, Size, Store, Tell, Tid, Value
-from jaxwarp.ir.rewrite import rebuild
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.passes.checks.reports import Report, Reports
 from jaxwarp.types import ENDLESS, int32, int64, uint32, uint64
 
@@ -44,11 +45,12 @@ def check_bounds(
     return _CheckBounds(kernel, reports, grid, shapes, reads or {}).kernel(kernel)
 
 
-class _CheckBounds(Placed):
+class _CheckBounds(Rewriter):
     def __init__(
         self, kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: Shapes, reads: Mapping[Param, Param]
     ):
-        super().__init__(kernel, grid, shapes)
+        super().__init__()
+        self.facts = Facts(kernel, grid, shapes)
         self.b = Builder(self.scopes)
         self.reports, self.shapes = reports, shapes
         # Not what checks put into it.
@@ -87,7 +89,7 @@ class _CheckBounds(Placed):
         param, axis = self.sizes.get(extent, (None, 0))
         if param is not None and self.shapes.get(param, param.shape)[axis] == ENDLESS:
             return  # where ids are looked up, which has tests of its own
-        if self.known.is_within(index, 0, self.known[extent][0] - 1):
+        if self.facts.is_within(index, 0, self.facts.at(extent, op)[0] - 1, op):
             return
         self.b.loc = op.loc
         text = f"{op.texts[0]}{{0}}{op.texts[1]}{{1}}{op.texts[2]}"
@@ -146,7 +148,7 @@ class _CheckBounds(Placed):
         if isinstance(extent, int):
             if extent == ENDLESS:
                 return True
-            return self.known.is_within(index, 0, extent - 1)
+            return self.facts.is_within(index, 0, extent - 1, op)
         return index in self.batches  # a batch has as many items as threads
 
     def extents(self, op: _Access) -> Sequence[int | None]:

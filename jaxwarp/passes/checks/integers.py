@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.intervals import Placed, Shapes
+from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Op, Value
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.checks.choices import Choices, choices_of
 from jaxwarp.passes.checks.reports import Reports
 from jaxwarp.types import Scalar, float32
@@ -35,9 +37,10 @@ def check_integers(kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes
     return _CheckIntegers(kernel, reports, grid, shapes).kernel(kernel)
 
 
-class _CheckIntegers(Placed):
+class _CheckIntegers(Rewriter):
     def __init__(self, kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: Shapes):
-        super().__init__(kernel, grid, shapes)
+        super().__init__()
+        self.facts = Facts(kernel, grid, shapes)
         self.b = Builder(self.scopes)
         self.reports = reports
         self.choices = choices_of(kernel)
@@ -74,7 +77,7 @@ class _CheckIntegers(Placed):
     def divisor(self, op: Call, symbol: str) -> None:
         dividend, divisor = op.args
         most = int(np.iinfo(divisor.type.numpy).max)
-        if self.known.is_within(divisor, 1, most) or self.known.is_within(divisor, -most - 1, -1):
+        if self.facts.is_within(divisor, 1, most, op) or self.facts.is_within(divisor, -most - 1, -1, op):
             return
         zero = self.b.const(0, divisor.type)
         self.report(self.b.call(ROWS["eq"], divisor, zero), f"division by zero: {{0}} {symbol} 0", [dividend])
@@ -82,7 +85,7 @@ class _CheckIntegers(Placed):
     def shift(self, op: Call, symbol: str) -> None:
         value, count = op.args
         bits = value.type.bits
-        if self.known.is_within(count, 0, bits - 1):
+        if self.facts.is_within(count, 0, bits - 1, op):
             return
         low = self.b.call(ROWS["lt"], count, self.b.const(0, count.type))
         high = self.b.call(ROWS["ge"], count, self.b.const(bits, count.type))
@@ -110,7 +113,7 @@ class _CheckIntegers(Placed):
         (value,) = op.args
         target = op.result.type
         limits = np.iinfo(target.numpy)
-        if self.known.is_within(value, int(limits.min), int(limits.max)):
+        if self.facts.is_within(value, int(limits.min), int(limits.max), op):
             return
         back = self.b.call(ROWS["cast"], self.b.call(ROWS["cast"], value, dtype=target), dtype=value.type)
         bad = self.b.call(ROWS["ne"], back, value)

@@ -18,7 +18,7 @@ from typing import Any
 
 from jaxwarp.analysis.affine import Forms
 from jaxwarp.analysis.effects import tell_apart
-from jaxwarp.analysis.intervals import Shapes
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import Loc
 from jaxwarp.ir.builder import Builder

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxwarp.analysis.intervals import Shapes
-from jaxwarp.analysis.ranges import Ranges
+from jaxwarp.analysis.integers.trips import Trips
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
@@ -33,17 +33,17 @@ def check_steps(
     kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: Shapes, record: Param, own: int, limit: int
 ) -> Kernel:
     """The kernel with loops of at most `limit` iterations. `record` has `own` leading axes of the launch."""
-    return _CheckSteps(reports, Ranges(kernel, grid, shapes), record, own, limit).kernel(kernel)
+    return _CheckSteps(reports, Trips(kernel, grid, shapes), record, own, limit).kernel(kernel)
 
 
 class _CheckSteps(Rewriter):
-    def __init__(self, reports: Reports, ranges: Ranges, record: Param, own: int, limit: int):
+    def __init__(self, reports: Reports, trips: Trips, record: Param, own: int, limit: int):
         super().__init__()
         self.b = Builder(self.scopes)
-        self.reports, self.ranges, self.record, self.own, self.limit = reports, ranges, record, own, limit
+        self.reports, self.trips, self.record, self.own, self.limit = reports, trips, record, own, limit
 
     def op(self, op: Op) -> None:
-        if not isinstance(op, For | While) or self.ranges.trips.get(op, self.limit + 1) <= self.limit:
+        if not isinstance(op, For | While) or self.trips.most.get(op, self.limit + 1) <= self.limit:
             self.copy(op)
         elif isinstance(op, For):
             self.for_(op)

@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
-from jaxwarp.analysis.ranges import Ranges
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.analysis.single_access import SingleAccess
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops.arith import EXTREMES
@@ -112,8 +112,8 @@ def _adjoint(
     promoted = without_unread(promote_memory(kernel, grid, shapes, as_written), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
     sources = LoadSources(kernel, grid, finals, shapes, as_written)
-    ranges = Ranges(kernel, grid or [None] * kernel.grid_rank, shapes)
-    own = OwnMemory(kernel, () if sweep else kernel.locals, sources, ranges)
+    trips = Trips(kernel, grid or None, shapes)
+    own = OwnMemory(kernel, () if sweep else kernel.locals, sources, trips)
     silent = [p for p in kernel.params if p not in used]
     return Adjoint(kernel, wanted, sources, own, not sweep, silent).build()
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from jaxwarp.analysis.addresses import Access
-from jaxwarp.analysis.ranges import Ranges
+from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, For, If, Load, Op, Param, Store, Value, While, walk
@@ -43,7 +43,7 @@ class OwnMemory:
         records: for each of the others, where it is recorded, if that is possible.
     """
 
-    def __init__(self, kernel: Kernel, arrays: Collection[Param], sources: LoadSources, ranges: Ranges):
+    def __init__(self, kernel: Kernel, arrays: Collection[Param], sources: LoadSources, trips: Trips):
         self.arrays = tuple(p for p in kernel.locals if p in arrays)
         self.final: set[Load] = set()
         self.records: dict[Load, Residual] = {}
@@ -52,7 +52,7 @@ class OwnMemory:
             return
         self._constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self._sources = sources
-        self._ranges = ranges
+        self._trips = trips
         paths: dict[Access, Path] = dict(_paths(kernel.body, ((None, kernel.body),)))
         for param in self.arrays:
             accesses = [op for op in paths if op.param is param]
@@ -119,7 +119,7 @@ class OwnMemory:
         loops: list[Iteration] = []
         for (op, block) in inside:
             if isinstance(op, For | While):
-                found = iteration_of(op, block, self._ranges.counters)
+                found = iteration_of(op, block, self._trips.counters)
                 if found is None:
                     return None
                 loops.append(found)
@@ -135,7 +135,7 @@ class OwnMemory:
         return min(found, key=lambda record: _size(record.param), default=None)
 
     def _residual(self, load: Load, axes: tuple[int, ...], iterations: list[Iteration]) -> Residual | None:
-        counts = [iteration.most(self._ranges) for iteration in iterations]
+        counts = [iteration.most(self._trips) for iteration in iterations]
         known = [max(count, 1) for count in counts if count is not None]
         shape = (*(load.param.shape[axis] or 0 for axis in axes), *known)
         if len(known) < len(counts) or math.prod(shape) > MOST_RECORDED:

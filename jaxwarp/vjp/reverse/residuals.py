@@ -25,7 +25,7 @@ from typing import Any
 from jaxwarp.analysis.addresses import Addresses
 from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import tell_apart
-from jaxwarp.analysis.ranges import Counter, Ranges
+from jaxwarp.analysis.integers.trips import Counter, Trips
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Size, Store, Value, While, walk
@@ -53,10 +53,10 @@ class Iteration:
     is_test: bool = False
     counter: Counter | None = None
 
-    def most(self, ranges: Ranges) -> int | None:
+    def most(self, trips: Trips) -> int | None:
         """How many there are at most, None if that is not known, or the counter might not tell them apart."""
-        iterations = ranges.trips.get(self.loop)
-        if isinstance(self.loop, While) and self.counter is not None and ranges.may_wrap(self.loop, self.counter):
+        iterations = trips.most.get(self.loop)
+        if isinstance(self.loop, While) and self.counter is not None and trips.may_wrap(self.loop, self.counter):
             return None
         return None if iterations is None or iterations >= _MOST_ITERATIONS else iterations + self.is_test
 
@@ -107,8 +107,8 @@ class ResidualLaunch:
 
         Or the loop of which it is not known how many iterations it makes.
         """
-        ranges = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True)))
-        counts = [iteration.most(ranges) for iteration in residual.iterations]
+        trips = Trips(self.source, grid, dict(zip(self.source.params, given, strict=True)))
+        counts = [iteration.most(trips) for iteration in residual.iterations]
         unknown = [iteration for iteration, count in zip(residual.iterations, counts, strict=True) if count is None]
         own = residual.of_axes(given[self.source.params.index(residual.load.param)])
         return unknown[0] if unknown else (*own, *counts)
@@ -130,7 +130,7 @@ class _Finder:
         self.dependence = dependence
         self.addresses = addresses
         self.loads = loads
-        self.counters = Ranges(kernel, [None] * kernel.grid_rank).counters
+        self.counters = Trips(kernel).counters
         self.found: dict[Load, Residual] = {}
 
     def block(self, block: Block, around: tuple[tuple[For | While, Block], ...]) -> None:

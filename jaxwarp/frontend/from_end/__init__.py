@@ -1,1 +1,0 @@
-"""Indices that count from the end of an array where they are negative."""
