@@ -26,7 +26,7 @@ from jaxwarp.ffi.launch.lowering import TARGET, call_attributes, scratch_attribu
 from jaxwarp.ffi.launch.partition import can_partition, partitioned, result_specs
 from jaxwarp.ffi.launch.spec import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.batch import batch
+from jaxwarp.passes.launches.batch import batch
 
 launch_p = Primitive(TARGET)
 launch_p.multiple_results = True

@@ -24,7 +24,7 @@ from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.ffi.programs.captured import CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
 from jaxwarp.native.library import PROGRAM_TARGET
-from jaxwarp.passes.tells import says
+from jaxwarp.passes.launches.tells import says
 
 graph_p = Primitive(PROGRAM_TARGET)
 graph_p.multiple_results = True
