@@ -10,11 +10,11 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
 from jaxwarp.analysis.shardable import Factors
+from jaxwarp.compat import Primitive
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi.launch.costs import loop_copies, program
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks

@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.core
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.compat import Primitive
 from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
 from jaxwarp.ffi.launch.image import sealed
