@@ -12,12 +12,13 @@ import contextlib
 import dataclasses
 import dis
 import functools
+import importlib
 import inspect
 import os
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -151,6 +152,15 @@ def missing_in(module: str) -> Callable[[str], NoReturn]:
         raise_for_user(no_attribute(sys.modules[module], name))
 
     return boundary(__getattr__)
+
+
+def read_later(package: str, name: str, modules: Mapping[str, str]) -> Any:
+    """Return `package.name`, from the module that is imported for it; the package has it from then on.
+
+    So a package defines kernels, and imports what takes long, when somebody names what needs it (PEP 562).
+    """
+    value = vars(sys.modules[package])[name] = getattr(importlib.import_module(modules[name]), name)
+    return value
 
 
 def call_for_user(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

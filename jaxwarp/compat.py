@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.core
@@ -26,6 +26,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxwarp.boundary import PACKAGE
 
 ArrayImpl = _array.ArrayImpl
+# Those of `jax.extend.core`, whose import imports Pallas.
+Primitive: TypeAlias = _core.Primitive
+ClosedJaxpr: TypeAlias = _core.ClosedJaxpr
+Var: TypeAlias = _core.Var
 
 # Settings are attributes that type checkers do not see in every version.
 _config: Any = jax.config

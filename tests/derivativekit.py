@@ -17,7 +17,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes.tells import without_tests
+from jaxwarp.passes.launches.tells import without_tests
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint

@@ -37,8 +37,8 @@ from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written, place_of
 from jaxwarp.passes.checks.checked import Debug
-from jaxwarp.passes.in_records import Place, in_records
-from jaxwarp.passes.same_memory import same_memory, with_one_for
+from jaxwarp.passes.launches.in_records import Place, in_records
+from jaxwarp.passes.launches.same_memory import same_memory, with_one_for
 from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import ENDLESS, Array, element_scalar
 from jaxwarp.unlocked import cached_property

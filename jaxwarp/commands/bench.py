@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.commands.kernels import find
-from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
+from jaxwarp.commands.kernels import find, given, shape_of
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
@@ -61,7 +61,7 @@ def _arguments(kernel: Kernel, ir: KernelIR, options: argparse.Namespace) -> dic
             f"kernel {kernel.name} takes a struct, which bench cannot make",
             hint="time a kernel with separate arguments",
         )
-    shapes, values = _given(kernel, "--shape", options.shape), _given(kernel, "--value", options.value)
+    shapes, values = given(kernel, "--shape", options.shape), given(kernel, "--value", options.value)
     made: dict[str, Any] = {}
     random = np.random.default_rng(0)
     for argument, param in zip(kernel.leaves, ir.params, strict=True):
@@ -69,7 +69,7 @@ def _arguments(kernel: Kernel, ir: KernelIR, options: argparse.Namespace) -> dic
         components = tuple(n for n in param.shape if n is not None)
         if argument.is_array:
             rank = param.rank - len(components)
-            extents = _shape(name, shapes[name]) if name in shapes else _extents(options.size, rank)
+            extents = shape_of(name, shapes[name]) if name in shapes else _extents(options.size, rank)
             made[name] = _random(random, (*extents, *components), dtype)
         else:
             made[name] = np.full(components, _number(name, values.get(name, "1")), dtype)
@@ -80,28 +80,6 @@ def _first_extents(arguments: dict[str, Any], ir: KernelIR) -> tuple[int, ...]:
     """The shape of the first array, without the axes of its components: what a launch takes by default."""
     ranks = [param.shape.count(None) for param in ir.params]
     return next(np.shape(a)[:rank] for a, rank in zip(arguments.values(), ranks, strict=True) if rank)
-
-
-def _given(kernel: Kernel, option: str, texts: Sequence[str]) -> dict[str, str]:
-    found = {name: value for name, _, value in (text.partition("=") for text in texts)}
-    names = [argument.name for argument in kernel.arguments]
-    for name, value in found.items():
-        if name not in names or not value:
-            raise KernelNameError(
-                f"{option} {name}={value}: kernel {kernel.name} has no such argument",
-                hint=f"write {option} NAME=...; its arguments are {', '.join(names)}",
-            )
-    return found
-
-
-def _shape(name: str, text: str) -> tuple[int, ...]:
-    extents = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
-    if 0 in extents:
-        raise KernelValueError(
-            f"--shape {name}={text}: expected positive integers",
-            hint=f"write one for each axis: --shape {name}=512,512",
-        )
-    return tuple(extents)
 
 
 def _number(name: str, text: str) -> float:

@@ -6,11 +6,12 @@ import importlib
 import importlib.util
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jaxwarp
-from jaxwarp.errors import JaxwarpError, KernelNameError, KernelTypeError
+from jaxwarp.errors import JaxwarpError, KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.annotations import resolve
 from jaxwarp.kernel import Kernel
 
@@ -70,3 +71,35 @@ def _types(text: str, module: types.ModuleType) -> list[Any]:
         return [resolve(annotation) for annotation in eval(f"({text.rstrip(', ')},)", names)]
     except Exception as error:
         raise KernelTypeError(f"--types: {error}", hint='write --types "array[float], float"') from error
+
+
+def given(kernel: Kernel, option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return what an option `NAME=VALUE` says, by argument.
+
+    Raises:
+        KernelNameError: the kernel has no such argument.
+    """
+    found = {name: value for name, _, value in (text.partition("=") for text in texts)}
+    names = [argument.name for argument in kernel.arguments]
+    for name, value in found.items():
+        if name not in names or not value:
+            raise KernelNameError(
+                f"{option} {name}={value}: kernel {kernel.name} has no such argument",
+                hint=f"write {option} NAME=...; its arguments are {', '.join(names)}",
+            )
+    return found
+
+
+def shape_of(name: str, text: str) -> tuple[int, ...]:
+    """Return the extents that `--shape` gives.
+
+    Raises:
+        KernelValueError: they are no positive integers.
+    """
+    extents = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
+    if 0 in extents:
+        raise KernelValueError(
+            f"--shape {name}={text}: expected positive integers",
+            hint=f"write one for each axis: --shape {name}=512,512",
+        )
+    return tuple(extents)

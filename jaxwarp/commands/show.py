@@ -9,18 +9,24 @@ import shutil
 import subprocess
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.compile import compile_object
 from jaxwarp.codegen.cpu.plan.target import host
-from jaxwarp.codegen.cuda import print_cuda
+from jaxwarp.codegen.cuda import code_for, print_cuda
 from jaxwarp.codegen.cuda.compile import CudaCode, compile_cuda, default_archs, resources
-from jaxwarp.commands.kernels import find
+from jaxwarp.commands.kernels import find, given, shape_of
+from jaxwarp.commands.stages import name_of
+from jaxwarp.cuda_options import extents_of
 from jaxwarp.errors import CompileError
+from jaxwarp.ffi.launch.shaped import shaped
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.ir.nodes import walk
 from jaxwarp.kernel import Kernel
-from jaxwarp.passes.pipeline import prepare
+from jaxwarp.passes.pipeline import prepare, watching
 
 TARGETS = ("ir", "cpu", "assembly", "cuda", "ptx", "sass")
 
@@ -28,6 +34,8 @@ TARGETS = ("ir", "cpu", "assembly", "cuda", "ptx", "sass")
 def run(options: argparse.Namespace) -> tuple[Any, str]:
     """The text of a kernel for a target: the IR, LLVM's text or assembly for this CPU, CUDA C++, PTX or SASS."""
     kernel, types = find(options.kernel, options.types)
+    if options.stages:
+        return _passes(kernel, types, options)
     match options.target:
         case "ptx":
             text = kernel.ptx(options.arch, types)
@@ -38,6 +46,30 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
         case target:
             text = kernel.source(target, types)
     return {"kernel": kernel.name, "target": options.target, "text": text}, text.rstrip()
+
+
+def _passes(kernel: Kernel, types: list[Any] | None, options: argparse.Namespace) -> tuple[Any, str]:
+    """The passes that compiling a launch runs, in order, and by how many operations the kernel is longer after each."""
+    ir = replace(kernel.specialize(types))  # another kernel to all that is kept: every pass runs
+    grid, shapes = _extents(kernel, ir, options)
+    with watching() as ran:
+        prepared = prepare(ir, fma=kernel.options["fma"])
+        if options.target in ("cuda", "ptx", "sass"):
+            code_for(prepared, grid, shapes, index_bits_of(grid, shapes), kernel.cuda_options())
+        else:
+            _ = shaped(prepared, grid, shapes, in_order=True).code
+    rows = [(name_of(one.function), *(sum(1 for _ in walk(k.body)) for k in (one.before, one.after))) for one in ran]
+    data = [{"pass": name, "before": before, "after": after} for name, before, after in rows]
+    lines = [f"{name:44}{before:6} -> {after}" for name, before, after in rows]
+    return {"kernel": kernel.name, "passes": data}, "\n".join([f"{'pass':44}operations", *lines])
+
+
+def _extents(kernel: Kernel, ir: KernelIR, options: argparse.Namespace) -> tuple[tuple[Any, ...], list[Any]]:
+    """Extents of the launch and of the parameters; without `--dim`, none is known."""
+    shapes = {name: shape_of(name, text) for name, text in given(kernel, "--shape", options.shape).items()}
+    if options.dim is None and not shapes:
+        return (None,) * ir.grid_rank, [p.shape for p in ir.params]
+    return extents_of(ir, options.dim or (), shapes)
 
 
 def run_compile(options: argparse.Namespace) -> tuple[Any, str]:

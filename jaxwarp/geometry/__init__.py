@@ -5,14 +5,13 @@ What is here are functions of JAX's arrays; classes and the functions of kernels
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
-from jaxwarp.boundary import boundary, raise_for_user
+from jaxwarp.boundary import boundary, raise_for_user, read_later
 from jaxwarp.errors import no_attribute
 
-_MODULE_OF = {
+_MODULES = {
     "Neighbors": "neighbor_lists",
     "neighbors": "neighbor_lists",
     "any_hit": "cast",
@@ -42,15 +41,14 @@ _MODULE_OF = {
     "find_triangle_neighbor_edge_index": "triangulations.adjacency",
     "tri_tri_adjacency": "triangulations.adjacency",
 }
+_MODULE_OF = {name: f"{__name__}.{module}" for name, module in _MODULES.items()}
 
 
 @boundary
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise_for_user(no_attribute(sys.modules[__name__], name))
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return read_later(__name__, name, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,6 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.operations import as_float32, operation
 from jaxwarp.geometry.sorting import sort_order, taken
-from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_cells
@@ -334,6 +333,8 @@ def _sort_cells(
     """Sorts numbers of cells in place, within a cell by group, and sets those of the points in that order, their
     groups, and where those of each cell start."""
     if not cells.device.is_cpu:
+        from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
         count = start.size - 1
         sort = partial(gpu_sorting.sort_cells, cells, groups, (count - 1).bit_length(), ids, by_cell)
     else:

@@ -10,10 +10,10 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.compat import Primitive
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 Results = Callable[..., Sequence[tuple[tuple[Any, ...], Any]]]

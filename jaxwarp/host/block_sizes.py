@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp.boundary import boundary
-from jaxwarp.codegen.cuda.occupancy import fullest_block
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.devices import require_device
@@ -28,5 +27,7 @@ def get_suggested_block_size(kernel: Kernel, device: Any = None) -> tuple[int, i
     found = require_device(device, "get_suggested_block_size")
     if not found.is_cuda:
         return 1, 1
+    from jaxwarp.codegen.cuda.occupancy import fullest_block  # not read by programs that make no CUDA code
+
     block, blocks = fullest_block(kernel.resources(found.arch).registers, found.arch)
     return block, blocks * found.sm_count

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp.boundary import boundary
-from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.errors import CompileError
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.driver import CudaError, driver
@@ -65,6 +64,8 @@ def get_cuda_driver_version() -> tuple[int, int] | None:
 def get_cuda_toolkit_version() -> tuple[int, int] | None:
     """The version of NVRTC, which compiles kernels for GPUs, as (13, 0); None if there is none."""
     try:
+        from jaxwarp.codegen.cuda import nvrtc
+
         return nvrtc.version()
     except CompileError:
         return None
@@ -73,6 +74,8 @@ def get_cuda_toolkit_version() -> tuple[int, int] | None:
 def get_cuda_supported_archs() -> list[int]:
     """The compute capabilities that NVRTC compiles for, 90 for sm_90, in ascending order; none if there is no NVRTC."""
     try:
+        from jaxwarp.codegen.cuda import nvrtc
+
         return sorted(nvrtc.supported_architectures())
     except CompileError:
         return []

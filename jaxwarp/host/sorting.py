@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
-from jaxwarp.host import gpu_sorting
 from jaxwarp.host.checks import (
     are_on_gpu,
     elements,
@@ -56,6 +55,8 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
 
     def scan() -> None:
         if is_on_gpu:
+            from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
             gpu_sorting.scan(source, target, inclusive)
             return
         values = elements(source)
@@ -127,6 +128,8 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
 
     def sort() -> None:
         if is_on_gpu:
+            from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
             gpu_sorting.sort_pairs(key_array, value_array, number, begin_bit, end)
             return
         found = elements(key_array)[:number].copy()
@@ -183,6 +186,8 @@ def segmented_sort_pairs(
     def sort() -> None:
         ranges = _ranges(what, starts.numpy(), None if ends is None else ends.numpy(), number)
         if is_on_gpu:
+            from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
             gpu_sorting.sort_segments(key_array, value_array, number, ranges)
             return
         for start, end in ranges:
@@ -287,6 +292,8 @@ def runlength_encode(
     def encode() -> None:
         nonlocal runs
         if is_on_gpu:
+            from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
             runs = gpu_sorting.encode_runs(source, count, found, lengths, number)
             return
         given = elements(source)[:count].copy()

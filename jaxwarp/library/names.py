@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, read_later
 from jaxwarp.frontend.lowering.tiles.arguments import Library
 from jaxwarp.frontend.text.refused import missing
 from jaxwarp.types import float32, int32
@@ -102,9 +102,7 @@ def find(name: str) -> Any:
         return _OF_PYTHON[name]
     if name not in _MODULE_OF:
         return missing(name)
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    setattr(sys.modules["jaxwarp"], name, value)
-    return value
+    return read_later("jaxwarp", name, _MODULE_OF)
 
 
 def listed() -> list[str]:

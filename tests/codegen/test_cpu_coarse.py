@@ -27,9 +27,10 @@ from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Atomic, For, Load, walk
+from jaxwarp.ir.rows import find_differing
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes.batch import batch
-from jaxwarp.passes.coarsen import coarsen, find_differing
+from jaxwarp.passes.coarsen import coarsen
+from jaxwarp.passes.launches.batch import batch
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float16, float32, float64, int32
 from jaxwarp.vjp.forward.tangent import tangent

@@ -19,8 +19,8 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.checks.checked import Debug, checked
 from jaxwarp.passes.checks.reports import first_row, number_of
+from jaxwarp.passes.launches.tells import may_fail, silent
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.passes.tells import may_fail, silent
 
 
 @wp.func

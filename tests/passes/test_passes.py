@@ -21,8 +21,8 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, For, Load, Param, Store, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes.batch import batch
 from jaxwarp.passes.contract_fma import contract_fma
+from jaxwarp.passes.launches.batch import batch
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half

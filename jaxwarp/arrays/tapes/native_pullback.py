@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Var
 
 from jaxwarp import compat
 from jaxwarp.arrays.tapes.shadow import is_float
+from jaxwarp.compat import ClosedJaxpr, Var
 from jaxwarp.ffi.launch.derivatives.zeros import mark_p
 from jaxwarp.ffi.launch.lowering import outputs_to_clear
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of

@@ -20,11 +20,10 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER
 from jaxwarp.codegen.cuda.occupancy import LEAST_BLOCK
-from jaxwarp.codegen.cuda.sums.unrolled import unrolled
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.extents import Shape, with_extents
-from jaxwarp.passes.filled import are_elements, filled
-from jaxwarp.passes.gathered import gathered
+from jaxwarp.passes.pipeline import on_gpu
+
+Shape = tuple[int | None, ...]
 
 MOST_VERSIONS = 8
 _CACHE = 512
@@ -75,7 +74,8 @@ def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
 
 @functools.lru_cache(maxsize=_CACHE)
 def _generic(kernel: Kernel, index_bits: int, options: CudaOptions, is_aligned: bool) -> CudaCode:
-    return print_cuda(kernel, index_bits, options, is_aligned=is_aligned)
+    made, _ = on_gpu(kernel, None)
+    return print_cuda(made, index_bits, options, is_aligned=is_aligned)
 
 
 @functools.lru_cache(maxsize=_CACHE)
@@ -87,13 +87,9 @@ def _version(
     is_aligned: bool,
     zeros: frozenset[int],
 ) -> CudaCode:
-    grid, *shapes = known
-    kernel = with_extents(kernel, shapes)
-    extents = [n for n in grid if n is not None]
-    if len(extents) == len(grid):
-        kernel, grid = gathered(kernel, extents, zeros)
-        own = [n for n in sorted(zeros) if are_elements(grid, kernel.params[n].shape)]
-        kernel = unrolled(filled(kernel, own))
+    kernel, context = on_gpu(kernel, known[0], known[1:], zeros)
+    grid = context.grid
+    if grid is not None and context.is_known:
         # A loop over threads is for more of them than there may be blocks for.
         least = LEAST_BLOCK if options.is_free else options.block
         options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * least)

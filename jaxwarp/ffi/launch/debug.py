@@ -21,7 +21,7 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.checks.checked import Checked, Debug, checked
 from jaxwarp.passes.checks.reports import Layout, Report, first_row, number_of
-from jaxwarp.passes.tells import may_fail
+from jaxwarp.passes.launches.tells import may_fail
 
 MODES = ("release", "debug")
 _CACHE = 512

@@ -24,7 +24,6 @@ from jaxwarp.ffi.launch.shaped import Shaped, cpu_code, shaped
 from jaxwarp.ffi.launch.spec import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.pipeline import prepared
 
 TARGET = "jaxwarp_launch"
@@ -42,11 +41,10 @@ def call_attributes(
     index_bits = index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
-            kernel = _cpu_kernel(launch, shapes)
             made = _on_cpu(launch, shapes)
             code = _cpu_code(made.kernel, made.order)
             code = replace(code, geometry=made.of_arrays(code.geometry))
-            cleared, extents = outputs_to_clear(launch, shapes, kernel), made.grid
+            cleared, extents = outputs_to_clear(launch, shapes, made.cleared), made.grid
             grain, unsplit = _grain(made), _max_unsplit_threads(made, code.cut)
         case "cuda":
             launch = _with_measured_block(launch, shapes, is_for_export) if launch.cuda.is_tuned else launch
@@ -180,19 +178,9 @@ def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]], kernel: 
 
 def _on_cpu(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Shaped:
     """The launch as it is compiled, on arrays of `shapes`, those of the buffers."""
-    kernel = _cpu_kernel(launch, shapes)
-    return shaped(kernel, launch.grid, list(_extents(launch, kernel, shapes).values()), launch.in_order)
-
-
-def _cpu_kernel(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Kernel:
-    """The prepared kernel, whose threads clear what they own and nobody else writes."""
-    own = [n for n in outputs_to_clear(launch, shapes) if are_elements(launch.grid, shapes[launch.buffers[n]])]
-    return _cleared(prepared(launch.kernel, launch.fma), tuple(own))
-
-
-@functools.lru_cache(maxsize=_CODE_CACHE)
-def _cleared(kernel: Kernel, params: tuple[int, ...]) -> Kernel:
-    return filled(kernel, params)
+    kernel = prepared(launch.kernel, launch.fma)
+    extents = list(_extents(launch, kernel, shapes).values())
+    return shaped(kernel, launch.grid, extents, launch.in_order, outputs_to_clear(launch, shapes))
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

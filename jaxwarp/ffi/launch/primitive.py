@@ -10,11 +10,11 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
 from jaxwarp.analysis.shardable import Factors
+from jaxwarp.compat import Primitive
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi.launch.costs import loop_copies, program
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
@@ -26,7 +26,7 @@ from jaxwarp.ffi.launch.lowering import TARGET, call_attributes, scratch_attribu
 from jaxwarp.ffi.launch.partition import can_partition, partitioned, result_specs
 from jaxwarp.ffi.launch.spec import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.batch import batch
+from jaxwarp.passes.launches.batch import batch
 
 launch_p = Primitive(TARGET)
 launch_p.multiple_results = True

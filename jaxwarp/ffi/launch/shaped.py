@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import MERGED, Geometry
 from jaxwarp.codegen.progress import told
 from jaxwarp.ffi.launch.spec import is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes.flatten import Flat, flatten
+from jaxwarp.passes.pipeline import Flat, on_cpu
 
 _CODE_CACHE = 512
+
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
@@ -24,12 +24,14 @@ class Shaped:
 
     Attributes:
         kernel: what is compiled.
-        grid: its launch extents; None is not known.
+        cleared: the same over all axes of the launch.
+        grid: its launch extents, numbers or symbolic.
         shapes: of its parameters.
         order: how its threads follow each other; None: in any order.
     """
 
     kernel: Kernel
+    cleared: Kernel
     grid: tuple[Any, ...]
     shapes: tuple[tuple[Any, ...], ...]
     order: Succession | None
@@ -54,27 +56,33 @@ class Shaped:
         return tuple((source, first + (count - 1) * MERGED) for source, (first, count) in places)
 
 
-def shaped(kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], in_order: bool) -> Shaped:
+def shaped(
+    kernel: Kernel,
+    grid: Sequence[Any],
+    shapes: Sequence[Sequence[Any]],
+    in_order: bool,
+    zeros: Collection[int] = (),
+) -> Shaped:
     """A launch of a prepared kernel on arrays of shapes, its parameters'; what is no integer is not known.
 
-    `in_order`: see Launch.
+    Args:
+        kernel: the kernel.
+        grid, shapes: extents.
+        in_order: see Launch.
+        zeros: positions of the parameters that hold zeros on entry.
     """
-    numbers = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
-    if all(n is not None for shape in numbers for n in shape):
-        return _of_numbers(kernel, numbers[0], tuple(numbers[1:]), in_order)
-    order = succession_of(kernel, numbers[0], dict(zip(kernel.params, numbers[1:], strict=True))) if in_order else None
-    return Shaped(kernel, tuple(grid), tuple(map(tuple, shapes)), order, None)
+    numbers = [tuple(int(n) if is_static(n) else n for n in shape) for shape in (grid, *shapes)]
+    is_known = all(type(n) is int for shape in numbers for n in shape)
+    make = _shaped if is_known else _shaped.__wrapped__
+    return make(kernel, numbers[0], tuple(numbers[1:]), in_order, tuple(zeros))
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _of_numbers(
-    kernel: Kernel, grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...], in_order: bool
+def _shaped(
+    kernel: Kernel, grid: tuple[Any, ...], shapes: tuple[tuple[Any, ...], ...], in_order: bool, zeros: tuple[int, ...]
 ) -> Shaped:
-    order = succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True))) if in_order else None
-    if order is not None:  # threads that follow each other do so along rows
-        return Shaped(kernel, grid, shapes, order, None)
-    flat = flatten(kernel, grid, shapes)
-    return Shaped(flat.kernel, flat.grid, tuple(flat.shapes(shapes)), None, flat)
+    cleared, made, context = on_cpu(kernel, grid, shapes, zeros, in_order)
+    return Shaped(made, cleared, context.grid or (), context.shapes, context.order, context.flat)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

@@ -21,8 +21,8 @@ from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checks.checked import Debug
-from jaxwarp.passes.simplify import simplify
-from jaxwarp.passes.tells import prints
+from jaxwarp.passes.launches.tells import prints
+from jaxwarp.passes.pipeline import simplified
 from jaxwarp.unlocked import cached_property
 from jaxwarp.vjp.derived import Slot
 
@@ -172,7 +172,7 @@ class Launch:
 
 @functools.lru_cache(maxsize=1024)
 def _splits(kernel: Kernel, factors: Factors) -> tuple[tuple[str, Split | Whole], ...]:
-    return tuple(find_splits(simplify(kernel), factors).items()) if factors else ()
+    return tuple(find_splits(simplified(kernel), factors).items()) if factors else ()
 
 
 def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim, ...]]:

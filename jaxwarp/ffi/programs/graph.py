@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.core
 import numpy as np
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.compat import Primitive
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
@@ -25,7 +25,7 @@ from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.ffi.programs.captured import CallOp, CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
 from jaxwarp.native.library import PROGRAM_TARGET
-from jaxwarp.passes.tells import says
+from jaxwarp.passes.launches.tells import says
 
 graph_p = Primitive(PROGRAM_TARGET)
 graph_p.multiple_results = True

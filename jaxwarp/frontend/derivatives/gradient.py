@@ -34,7 +34,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.rewrite import Rewriter
-from jaxwarp.passes.tells import silent
+from jaxwarp.passes.launches.tells import silent
 from jaxwarp.types import Aggregate, Scalar
 from jaxwarp.vjp.forward.tangent import directional
 from jaxwarp.vjp.own_arrays import arrays_as_values

@@ -24,9 +24,9 @@ from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_o
 from jaxwarp.passes.checks.steps import check_steps
 from jaxwarp.passes.checks.written import noted, without_notes
 from jaxwarp.passes.erase_rules import erase_rules
+from jaxwarp.passes.launches.tells import failures_as, may_fail, prints, without_tests
 from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.passes.tells import failures_as, may_fail, prints, without_tests
 from jaxwarp.types import int64
 
 # So many reports are written where they are; a place to keep the first one of a thread costs all threads time.

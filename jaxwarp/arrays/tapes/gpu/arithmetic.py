@@ -9,50 +9,13 @@ import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import prepared_launch
-from jaxwarp.decorators import kernel
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
-from jaxwarp.frontend.text.annotations import array
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 
-_tid, _atomic_max = INTRINSICS["tid"], INTRINSICS["atomic_max"]
 _MOST = 2**30  # threads of a launch
 _FLAG = np.dtype(np.int32)
-
-
-@kernel
-def _add(x: array[Any], y: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
-    i = _tid()
-    x[i] = x[i] + y[i]
-
-
-@kernel
-def _add_if(x: array[Any], y: array[Any], found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
-    i = _tid()
-    if found[0] != 0:
-        x[i] = x[i] + y[i]
-
-
-@kernel
-def _convert(target: array[Any], source: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
-    i = _tid()
-    target[i] = target.dtype(source[i])
-
-
-@kernel
-def _find(x: array[Any], place: int, found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
-    i = _tid()
-    if x[i] != x.dtype(0.0):
-        _atomic_max(found, place, 1)
-
-
-@kernel
-def _compare(x: array[Any], y: array[Any], place: int, found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
-    i = _tid()
-    if x[i] != y[i]:
-        _atomic_max(found, place, 1)
 
 
 def plain(scope: GpuScope, region: Region) -> Region:
@@ -62,18 +25,22 @@ def plain(scope: GpuScope, region: Region) -> Region:
 
 def add(scope: GpuScope, target: Region, source: Region, flag: Region | None = None) -> None:
     """Adds a dense region to another one, which may have gaps; with a flag of `find_nonzero`, if it is set."""
+    from jaxwarp.arrays.tapes.gpu import kernels  # which are made when they are first used
+
     dense = plain(scope, target)
     if flag is None:
-        _run(scope, _add, [dense, source])
+        _run(scope, kernels.add, [dense, source])
     else:
-        _run(scope, _add_if, [dense, source], flag)
+        _run(scope, kernels.add_if, [dense, source], flag)
     if dense is not target:
         scope.duplicate(target, dense)
 
 
 def convert(scope: GpuScope, target: Region, source: Region) -> None:
     """Converts the numbers of a dense region to the type of another one."""
-    _run(scope, _convert, [target, source])
+    from jaxwarp.arrays.tapes.gpu import kernels  # which are made when they are first used
+
+    _run(scope, kernels.convert, [target, source])
 
 
 def nonzero(scope: GpuScope, regions: Sequence[Region]) -> np.ndarray:
@@ -83,21 +50,25 @@ def nonzero(scope: GpuScope, regions: Sequence[Region]) -> np.ndarray:
 
 def find_nonzero(scope: GpuScope, regions: Sequence[Region]) -> Region:
     """Set a flag on the device for each region that holds a number other than zero; nobody waits for it."""
+    from jaxwarp.arrays.tapes.gpu import kernels  # which are made when they are first used
+
     found = scope.make(_FLAG, (len(regions),))
     for place, region in enumerate(regions):
-        _run(scope, _find, [region], place, found)
+        _run(scope, kernels.find, [region], place, found)
     return found
 
 
 def differ(scope: GpuScope, pairs: Sequence[tuple[Region, Region]]) -> np.ndarray:
     """Whether the regions of each pair, of one size, hold other bytes."""
+    from jaxwarp.arrays.tapes.gpu import kernels  # which are made when they are first used
+
     found = scope.make(_FLAG, (len(pairs),))
     for place, pair in enumerate(pairs):
         one, other = (plain(scope, region) for region in pair)
         size = next(size for size in (4, 2, 1) if not (one.address | other.address | one.nbytes) % size)
         word = np.dtype(f"u{size}")
         words = [dense_region(r.address, word, (r.nbytes // size,), r.owner) for r in (one, other)]
-        _run(scope, _compare, words, place, found)
+        _run(scope, kernels.compare, words, place, found)
     return scope.read(found).astype(bool)
 
 

@@ -26,7 +26,7 @@ from jaxwarp.codegen.cpu.plan import prices
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
-from jaxwarp.passes.coarsen import adds_once, is_apart
+from jaxwarp.ir.rows import adds_once, is_apart
 
 _ITERATIONS = 8  # looked at to find how long one takes
 

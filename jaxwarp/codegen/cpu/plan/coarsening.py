@@ -21,7 +21,8 @@ from jaxwarp.codegen.cpu.plan.prices import HELD, WORTH
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, If, Store, Tell, Value, While, walk
-from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing
+from jaxwarp.ir.rows import adds_once, find_differing
+from jaxwarp.passes.pipeline import coarse
 from jaxwarp.types import float32, float64
 
 # More rows are more left over at the end, and gain little: each has loads of its own.
@@ -114,9 +115,9 @@ def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int,
     """The body for as many rows as hold no more than `room` vectors, `most` at most."""
 
     def of(rows: int) -> tuple[Coarse, int]:
-        coarse = coarsen(kernel, rows, differing)
-        strides = find_strides(coarse, lanes)
-        return Coarse(rows, lanes, coarse, strides), register_pressure(coarse, strides)
+        made = coarse(kernel, rows, differing)
+        strides = find_strides(made, lanes)
+        return Coarse(rows, lanes, made, strides), register_pressure(made, strides)
 
     least, held_by_two = of(2)
     # Each row holds one vector at least. Bodies of rows that do not fit take the longest to make.

@@ -24,7 +24,7 @@ from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
 from jaxwarp.passes.checks.out_of_range import require_in_range
-from jaxwarp.passes.tells import says, without_failures, without_tests
+from jaxwarp.passes.launches.tells import says, without_failures, without_tests
 from jaxwarp.types import Absent, Array, Element
 
 Shape = tuple[Dim, ...] | None

@@ -53,7 +53,7 @@ from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.passes.tells import prints
+from jaxwarp.passes.launches.tells import prints
 from jaxwarp.types import Element, leaves_in_handles
 from jaxwarp.unlocked import cached_property
 

@@ -40,8 +40,8 @@ from jaxwarp.ffi.launch.spec import (
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, walk
 from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.launches.tells import says, silent
 from jaxwarp.passes.pipeline import fix_rounding
-from jaxwarp.passes.tells import says, silent
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.replay import take_replays

@@ -11,10 +11,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.compat import Primitive
 
 Values = dict[int, Any]
 Pair = tuple[Values, Values]

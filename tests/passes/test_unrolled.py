@@ -9,12 +9,12 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS
 from jaxwarp.codegen.cuda import code_for
-from jaxwarp.codegen.cuda.sums.unrolled import unrolled
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import For, walk
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.pipeline import prepare
+from jaxwarp.passes.unrolled import unrolled
 
 N = 700
 
