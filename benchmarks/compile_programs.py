@@ -2,9 +2,9 @@
 
     python benchmarks/compile_programs.py jaxwarp|warp
 
-In a process of its own, with nothing cached, CPU seconds; needs mujoco-warp and mujoco. The kernels are those that the
-modules of the package define when they are imported. For jaxwarp `import warp` is an alias. Warp compiles a module at
-a time, without adjoints: the package turns them off.
+CPU seconds in a process of its own, with nothing cached; needs mujoco-warp and mujoco. The kernels are those that the
+modules of the package define when they are imported, for the types of their annotations. For jaxwarp, `import warp` is
+an alias. Warp compiles a module at a time, without adjoints: the package turns them off.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -69,7 +70,7 @@ def _kernels(kind: type) -> dict[str, Any]:
 
 
 def by_jaxwarp() -> dict[str, Any]:
-    """From each kernel's text to machine code; what is refused, with the first line of why."""
+    """From each kernel's text to machine code; those that are not compiled, with the first line of why."""
     sys.meta_path.insert(0, _Alias())
     from jaxwarp.codegen.cpu.compile import compile_cpu, compile_object
     from jaxwarp.codegen.cpu.plan.target import host
@@ -77,15 +78,15 @@ def by_jaxwarp() -> dict[str, Any]:
     from jaxwarp.kernel import Kernel
     from jaxwarp.passes.pipeline import prepare
 
-    costs, refused = {}, {}
+    costs, not_compiled = {}, {}
     for name, kernel in _kernels(Kernel).items():
         began = seconds()
         try:
             compile_object(compile_cpu(prepare(kernel.specialize())).bitcode, host())
         except KernelError as error:
-            refused[name] = str(error).splitlines()[0]
+            not_compiled[name] = str(error).splitlines()[0]
         costs[name] = seconds() - began
-    return _summary(costs, refused, len(costs))
+    return _summary(costs, not_compiled, len(costs))
 
 
 def by_warp() -> dict[str, Any]:
@@ -105,11 +106,15 @@ def by_warp() -> dict[str, Any]:
     return _summary(costs, {}, len(found))
 
 
-def _summary(costs: dict[str, float], refused: dict[str, str], kernels: int) -> dict[str, Any]:
-    slowest = max(costs, key=costs.__getitem__)
-    longest = {name: costs[name] for name in sorted(costs, key=costs.__getitem__, reverse=True)[:10]}
-    return {"kernels": kernels, "seconds": sum(costs.values()), "slowest": slowest, "longest": longest,
-            "refused": refused}  # fmt: skip
+def _summary(costs: dict[str, float], not_compiled: dict[str, str], kernels: int) -> dict[str, Any]:
+    ordered = sorted(costs, key=costs.__getitem__, reverse=True)
+    return {
+        "version": importlib.metadata.version("mujoco-warp"),
+        "kernels": kernels,
+        "seconds": sum(costs.values()),
+        "slowest": {name: costs[name] for name in ordered[:10]},
+        "not_compiled": not_compiled,
+    }
 
 
 if __name__ == "__main__":

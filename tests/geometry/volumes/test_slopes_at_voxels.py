@@ -18,7 +18,8 @@ from tests.slopekit import check_slopes
 
 # The field ends in its second brick, and the background is beyond: voxels, halves, ends of bricks.
 COUNTS = (9, 8, 4)
-PLACES = np.array(list(product((-1.0, -0.5, 0.0, 1.0, 3.5, 7.0, 7.5, 8.0), (-1.0, 0.0, 7.0, 7.5), (0.0, 2.0))), np.float32)
+ALONG = (-1.0, -0.5, 0.0, 1.0, 3.5, 7.0, 7.5, 8.0), (-1.0, 0.0, 7.0, 7.5), (0.0, 2.0)
+PLACES = np.array(list(product(*ALONG)), np.float32)
 STEP = 2.0**-7
 LINEAR, CLOSEST = wp.Volume.LINEAR, wp.Volume.CLOSEST
 
