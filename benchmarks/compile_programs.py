@@ -91,7 +91,7 @@ def by_jaxwarp() -> dict[str, Any]:
 
 def by_warp() -> dict[str, Any]:
     """Each module that Warp compiles, of the package's kernels and of Warp's own that come with it."""
-    import warp
+    import warp  # pyright: ignore[reportMissingImports]
 
     warp.config.log_level = warp.LOG_WARNING
     warp.init()

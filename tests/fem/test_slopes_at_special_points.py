@@ -3,6 +3,8 @@
 Those by positions that are looked up are a tape's, the only mode that they have; the others are of both modes.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from functools import cache
@@ -57,7 +59,7 @@ class Lookup:
 
     def __init__(self, name: str, scalar: Any):
         n, self.scalar = DIMENSIONS[name], scalar
-        steps, self.slope = np.stack(np.indices((3,) * n), -1).reshape(-1, n) / 2.0, np.array([1.0, 2.0, 3.0])[:n]
+        steps, self.slope = np.moveaxis(np.indices((3,) * n), 0, -1).reshape(-1, n) / 2.0, np.array([1.0, 2.0, 3.0])[:n]
         self.dtype = wp.types.vector(n, scalar)
         if name in CUT:
             self.axes = np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0].T
@@ -132,7 +134,7 @@ def flow(s: fem.Sample, domain: fem.Domain, v: fem.Field):
 
 
 INTEGRANDS = {"area": one, "length of the slope": length_of_slope}
-FLAT = np.stack(np.indices((3, 3)), -1).reshape(-1, 2) / 2.0
+FLAT = np.moveaxis(np.indices((3, 3)), 0, -1).reshape(-1, 2) / 2.0
 
 
 def integral(form: Any, values: Any, corners: Any, sides: bool = False) -> Any:
