@@ -1,19 +1,22 @@
 """What compiling costs: stages, first calls, the disk cache, kernels of up to 20,000 operations, growth, memory.
 
-    python benchmarks/compile.py [--rounds 5] [--only stages,calls,sizes,growth,memory]
+    python benchmarks/compile.py [--rounds 5] [--only stages,calls,sizes,cold,growth,programs,memory]
 
 Stages are timed one after the other in one process, in CPU time (least of the rounds): other programs disturb it less
 than wall time. First calls are those of fresh processes, after `import jax` and a jitted function of JAX's own: with an
 empty cache on disk, then with what the first process left there. Growth is by the depth of functions that call
 functions, the statements of a function, and the length of a straight line with a sine: the first launch of a fresh
 process, in CPU seconds, beside Warp's on the CPU where that is installed, and beside the gradient's and NVRTC's PTX.
-"refused": the kernel was, after so many seconds. Memory is the growth of the process's peak beyond the buffers of a
+"refused": the kernel was, after so many seconds. Cold: all that a process does until the results of its first kernel,
+in CPU seconds, imports and all, beside Warp's and beside a function of JAX's own. Programs: all kernels of MuJoCo Warp,
+see compile_programs.py, where that is installed. Memory is the growth of the process's peak beyond the buffers of a
 launch. Writes results/compile.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -48,7 +51,7 @@ GROWTH = {
     "width": ((10, 100, 1000), ("warp",)),
     "sines": ((250, 500, 1000), ("warp", "gradient", "ptx")),
 }
-MOST_SECONDS = 300
+MOST_SECONDS, MOST_SECONDS_OF_PROGRAMS = 300, 1200
 
 
 def kernel(name: str) -> Any:
@@ -248,23 +251,62 @@ def _first(made: Any, x: Any, n: Any, what: str) -> None:
 
 
 def growth() -> dict[str, Any]:
-    """Seconds by family, size, and what was done; None where it took too long, or Warp is not there."""
-    found: dict[str, Any] = {}
-    for family, (sizes, beside) in GROWTH.items():
-        for size in sizes:
-            row = {what: _timed(family, size, what) for what in ("launch", *beside)}
-            found[f"{family} {size}"] = row
-            listed = ", ".join(f"{what} {_shown(seconds)}" for what, seconds in row.items())
-            print(f"{family:>8} {size:5}: {listed}", flush=True)
+    """Seconds by family, size, and what was done; None where it took too long, or Warp is not there.
+
+    PTX is left out where there is no NVRTC.
+    """
+    import jaxwarp as wp
+
+    found, has_nvrtc = {}, wp.get_cuda_toolkit_version() is not None
+    with tempfile.TemporaryDirectory() as folder:
+        for what in ("launch", "warp", "gradient", "ptx"):
+            _timed("depth", 1, what, folder)  # leaves Python's bytecode
+        for family, (sizes, beside) in GROWTH.items():
+            for size in sizes:
+                asked = [what for what in ("launch", *beside) if what != "ptx" or has_nvrtc]
+                row = {what: _timed(family, size, what, folder) for what in asked}
+                found[f"{family} {size}"] = row
+                listed = ", ".join(f"{what} {_shown(seconds)}" for what, seconds in row.items())
+                print(f"{family:>8} {size:5}: {listed}", flush=True)
     return found
 
 
-def _timed(family: str, size: int, what: str) -> dict[str, Any] | None:
+def _timed(family: str, size: int, what: str, folder: str) -> dict[str, Any] | None:
+    try:
+        return in_child(f"growth,{family},{size},{what}", folder, tempfile.mkdtemp(dir=folder))
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        return None
+
+
+def cold(rounds: int) -> dict[str, float | None]:
+    """The least of the rounds, in turns, of what compile_cold.py takes."""
+    found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            return in_child(f"growth,{family},{size},{what}", folder)
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            return None
+        for k in range(rounds + 1):
+            for what in ("jaxwarp", "warp", "jax"):
+                try:
+                    row = in_child(what, folder, tempfile.mkdtemp(dir=folder), "compile_cold.py")
+                except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                    continue
+                found.setdefault(what, []).extend([row["seconds"]] if k else [])  # the first leaves Python's bytecode
+    return {what: min(seconds) for what, seconds in found.items() if seconds}
+
+
+def programs() -> dict[str, Any] | None:
+    """What compile_programs.py finds, in fresh processes; None if MuJoCo Warp is not installed."""
+    if importlib.util.find_spec("mujoco_warp") is None or importlib.util.find_spec("mujoco") is None:
+        print("MuJoCo Warp: left out, not installed (pip install mujoco-warp==4.0.0 mujoco==4.0.0)")
+        return None
+    found = {}
+    for who in ("jaxwarp", "warp"):
+        with tempfile.TemporaryDirectory() as folder:
+            found[who] = in_child(who, folder, program="compile_programs.py", limit=MOST_SECONDS_OF_PROGRAMS)
+        row = found[who]
+        (slowest, seconds), *_ = row["slowest"].items()
+        print(f"MuJoCo Warp by {who}: {row['kernels']} kernels in {row['seconds']:.0f} s; {slowest} {seconds:.1f} s")
+        for name, why in row["not_compiled"].items():
+            print(f"  not compiled: {name}: {why}", flush=True)
+    return found
 
 
 def _shown(found: dict[str, Any] | None) -> str:
@@ -273,15 +315,17 @@ def _shown(found: dict[str, Any] | None) -> str:
     return f"{found['seconds']:.2f} s{', refused' if found['refused'] else ''}"
 
 
-def in_child(what: str, folder: str, code: str = "code") -> dict[str, Any]:
+def in_child(
+    what: str, folder: str, code: str = "code", program: str = "compile.py", limit: float = MOST_SECONDS
+) -> dict[str, Any]:
     """A part of this program in a fresh process, which finds Python's own bytecode on disk as an installed one does."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
-    environment |= {"PYTHONPATH": os.pathsep.join(paths), "JAXWARP_CACHE_DIR": f"{folder}/{code}"}
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "JAXWARP_CACHE_DIR": os.path.join(folder, code)}
     environment["PYTHONPYCACHEPREFIX"] = folder + "/python"
-    command = [sys.executable, str(HERE / "compile.py"), "--child", what]
+    command = [sys.executable, str(HERE / program), *(("--child",) if program == "compile.py" else ()), what]
     pipe = subprocess.PIPE
-    done = subprocess.run(command, env=environment, stdout=pipe, text=True, check=True, timeout=MOST_SECONDS)
+    done = subprocess.run(command, env=environment, stdout=pipe, text=True, check=True, timeout=limit)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -307,7 +351,7 @@ def calls() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="stages,calls,sizes,growth,memory")
+    parser.add_argument("--only", default="stages,calls,sizes,cold,growth,programs,memory")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -335,6 +379,12 @@ def main() -> None:
     if "growth" in only:
         print("\nFirst launch of a process, CPU seconds")
         results["growth_s"] = growth()
+    if "cold" in only:
+        results["cold_s"] = cold(options.rounds)
+        listed = ", ".join(f"{what} {seconds:.2f}" for what, seconds in results["cold_s"].items())
+        print(f"\nA process until its first results, CPU seconds: {listed}", flush=True)
+    if "programs" in only:
+        results["programs_s"] = programs()
     if "memory" in only:
         with tempfile.TemporaryDirectory() as folder:
             results["memory_mb"] = in_child("memory", folder)

@@ -1188,7 +1188,8 @@ def argmax(a: Any) -> Any:
 def clamp(x: Any, low: Any, high: Any) -> Any:
     """`clamp(x: Any, low: Any, high: Any) -> Any`
 
-    x, but not below low nor above high: min(max(low, x), high). Of vectors per component.
+    x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
+    min and max: where x equals low, x moves; where it equals high, high does, as in Warp.
     """
 
 def where(*args: Any, **keywords: Any) -> Any:

@@ -109,12 +109,12 @@ def _rotated(m: Any, vectors: Any, p: int, q: int):
     one, zero = m.dtype(1.0), m.dtype(0.0)
     difference = m[q, q] - m[p, p]
     t = zero
-    if m[p, q] != zero:
+    if difference != zero and one + (m[p, q] / difference) * (m[p, q] / difference) == one:
+        t = m[p, q] / difference  # also of 0, with its derivative; theta might be infinite
+    elif m[p, q] != zero:
         theta = difference / (m.dtype(2.0) * m[p, q])
         t = one / (wp.abs(theta) + wp.sqrt(theta * theta + one))
         t = wp.where(theta < zero, -t, t)
-    elif difference != zero:  # zero, with a derivative
-        t = m[p, q] / difference
     c = one / wp.sqrt(t * t + one)
     s = t * c
     for k in range(n):

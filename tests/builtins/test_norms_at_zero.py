@@ -87,3 +87,18 @@ def test_machine_code_is_that_of_a_root():
 def test_not_a_number_stays():
     run = wp.jax_kernel(norms, num_outputs=3)
     assert np.isnan(run(np.full((1, 3), np.nan))).all()
+
+
+@wp.kernel
+def clamped(x: wp.array[float], low: wp.array[float], high: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.clamp(x[i], low[i], high[i])
+
+
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+def test_the_ends_of_clamp_move_with_the_last_of_equal_operands(mode):
+    """At the lower end x, at the upper end the bound: as min and max choose, and as Warp 1.19 does."""
+    x, zero, one = np.array([-1.0, 0.0, 0.5, 1.0, 2.0], np.float32), np.zeros(5, np.float32), np.ones(5, np.float32)
+    by = mode(lambda *given: wp.jax_kernel(clamped)(*given)[0], (0, 1, 2))(x, zero, one)
+    expected = [[0, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1]]
+    np.testing.assert_array_equal([np.diag(b) for b in by], expected)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from language import define
 
 import jaxwarp as wp
 from jaxwarp.types import float64 as F
+from tests.slopekit import check_slopes
 
 PARTS = """
     s, t, w = x[i, 0], x[i, 1], x[i, 2]
@@ -98,8 +98,6 @@ POINTS = np.array(
         [0.3, 0.0, -0.4, 0.2, 0.0, 0.6, 0.0, 0.5, 0.0, 0.0, -0.3, 0.0],
     ]
 )
-# Slopes beyond are those of something singular, and no derivative.
-STEEPEST = 1e4
 
 
 @pytest.fixture(autouse=True)
@@ -123,27 +121,5 @@ def directions() -> np.ndarray:
 @pytest.mark.parametrize("group", EXPRESSIONS)
 def test_slopes(group):
     expressions = EXPRESSIONS[group]
-    f, along = function(expressions), directions()
     eps, accuracy = (2e-4, 3e-2) if "single" in group else (2e-7, 2e-5)
-    moved = np.broadcast_to(along[:, None], (len(along), *POINTS.shape))
-    forward = jax.jit(jax.vmap(lambda t: jax.jvp(f, (POINTS,), (t,))[1]))(moved)
-    one = np.eye(len(expressions))[:, None] * np.ones((1, len(POINTS), 1))
-    gradients = jax.jit(jax.vmap(lambda c: jax.vjp(f, POINTS)[1](c)[0]))(one)
-    reverse = jnp.einsum("epx,dx->dpe", gradients, along)
-    value = jax.jit(f)
-    here, ahead, behind = value(POINTS), [], []
-    for t in along:
-        ahead.append((np.asarray(value(POINTS + eps * t)) - here) / eps)
-        behind.append((here - np.asarray(value(POINTS - eps * t))) / eps)
-    ends = np.array([ahead, behind])
-    low, high = ends.min(0), ends.max(0)
-    is_asked = np.isfinite(ends).all(0) & (np.abs(ends).max(0) < STEEPEST)
-    room = accuracy * (1 + np.abs(ends).max(0))
-    wrong = []
-    for mode, found in (("forward", np.asarray(forward)), ("reverse", np.asarray(reverse))):
-        is_wrong = is_asked & ~((found >= low - room) & (found <= high + room))
-        for p, e in np.argwhere(is_wrong.any(0)):
-            d = is_wrong[:, p, e].argmax()
-            slopes = f"{found[d, p, e]:.6g}, not in [{low[d, p, e]:.6g}, {high[d, p, e]:.6g}]"
-            wrong.append(f"{expressions[e]} {mode} at point {p} along {d}: {slopes}")
-    assert not wrong, "\n".join(wrong)
+    check_slopes(function(expressions), POINTS, directions(), eps=eps, accuracy=accuracy, names=expressions)

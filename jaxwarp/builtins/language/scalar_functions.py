@@ -262,7 +262,8 @@ def _argmax(ops: Ops, a: Operand) -> Value:
 
 @_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", lambda x, low, high: np.minimum(np.maximum(low, x), high))
 def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
-    """x, but not below low nor above high: min(max(low, x), high). Of vectors per component."""
+    """x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
+    min and max: where x equals low, x moves; where it equals high, high does, as in Warp."""
     if isinstance(x, Bundle) or isinstance(low, Bundle) or isinstance(high, Bundle):
         return ops.componentwise("min", ops.componentwise("max", low, x), high)
     low, x, high = ops.scalars("clamp", low, x, high)

@@ -11,6 +11,20 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.fem.geometry.reference import Element, coords_function
 from jaxwarp.fem.types import matrix, sample_type, vector
+from jaxwarp.types import float64
+
+
+def _room(scalar: Any) -> float:
+    """How far outside of a cell, in its coordinates, a point is in it: on a side that cells share, rounding leaves it
+    outside of either, and a sample that is moved to the side has no derivative across."""
+    return 1e-12 if scalar is float64 else 1e-6
+
+
+@wp.func
+def within(x: Any, low: Any, high: Any, room: Any):
+    """As `clamp`, but at the ends, and up to `room` beyond, x itself with its derivative."""
+    above = low if x < low - room else x
+    return high if above > high + room else above
 
 
 @functools.cache
@@ -23,7 +37,7 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
         cell = 0
         for d in range(dimension):
             u = (position[d] - geometry.origin[d]) / geometry.cell_size[d]
-            u = wp.clamp(u, scalar(0.0), scalar(geometry.res[d]))
+            u = within(u, scalar(0.0), scalar(geometry.res[d]), scalar(0.0))
             k = wp.min(int(u), geometry.res[d] - 1)
             coords[d] = u - scalar(k)
             cell = cell * geometry.res[d] + k
@@ -38,10 +52,14 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
 @functools.cache
 def mesh_lookup(element: Element, dimension: int, scalar: Any, position: Any, jacobian: Any) -> Any:
     """Searches boxes about the position, each larger than the one before, until one has a point that is not farther
-    away than its border."""
+    away than its border.
+
+    Of cells that are equally far, it is one whose closest point moves in the most directions: beside the corner of one
+    cell, the side of the next.
+    """
     sample, coords_of = sample_type(scalar), coords_function(element, scalar)
     closest = _closest_point(element, scalar, position, jacobian)
-    one = vector(element.dimension, scalar)
+    one, room = vector(element.dimension, scalar), _room(scalar)
 
     @wp.func
     def lookup(geometry: Any, point: Any):
@@ -50,16 +68,19 @@ def mesh_lookup(element: Element, dimension: int, scalar: Any, position: Any, ja
             center[d] = float(point[d])
         best = -1
         best_x = one()
+        most_free = 0
         best_distance = scalar(1.0e30)
         radius = float(geometry.extent) * 1.0e-4
         while best < 0 and radius < 1.0e30 and radius > 0.0:
             for cell in wp.bvh_query_aabb(geometry.bvh, center - wp.vec3(radius), center + wp.vec3(radius)):
-                x = closest(geometry, cell, point)
+                x, free = closest(geometry, cell, point)
                 distance = wp.length(position(geometry, cell, x) - point)
-                if distance < best_distance:
+                is_as_close = distance <= best_distance * scalar(1.0 + room) and free > most_free
+                if distance < best_distance * scalar(1.0 - room) or is_as_close:
                     best_distance = distance
                     best = cell
                     best_x = x
+                    most_free = free
             if best < 0:
                 radius *= 4.0
             elif float(best_distance) > radius:  # a cell beside the box may be closer
@@ -72,16 +93,16 @@ def mesh_lookup(element: Element, dimension: int, scalar: Any, position: Any, ja
 
 
 def _closest_point(element: Element, scalar: Any, position: Any, jacobian: Any) -> Any:
-    """The coordinates of a cell's point that is closest to a position."""
+    """The coordinates of a cell's point that is closest to a position, and in how many directions it can move."""
     if element.value.is_simplex:
         return _closest_of_simplex(element, scalar, position, jacobian)
     dimension = element.dimension
-    one = vector(dimension, scalar)
+    one, room = vector(dimension, scalar), _room(scalar)
 
     @wp.func
     def into(x: Any):
         for d in range(dimension):
-            x[d] = wp.clamp(x[d], scalar(0.0), scalar(1.0))
+            x[d] = within(x[d], scalar(0.0), scalar(1.0), scalar(room))
         return x
 
     @wp.func
@@ -92,23 +113,32 @@ def _closest_point(element: Element, scalar: Any, position: Any, jacobian: Any) 
             jt = wp.transpose(j)
             x = x + wp.inverse(jt * j) * (jt * (point - position(geometry, cell, x)))
         inside = into(x)
+        free = dimension
         # Outside, descent along the cell: the metric of the cell is not that of its coordinates.
-        if wp.length(inside - x) > scalar(1.0e-6):
+        if wp.length(inside - x) > scalar(room):
             j = jacobian(geometry, cell, inside)
             step = scalar(1.0) / wp.trace(wp.transpose(j) * j)
             for _ in range(64):
                 r = point - position(geometry, cell, inside)
                 inside = into(inside + wp.transpose(jacobian(geometry, cell, inside)) * r * step)
-        return inside
+            free = 0
+            for d in range(dimension):
+                free += 1 if inside[d] > scalar(0.0) and inside[d] < scalar(1.0) else 0
+        return inside, free
 
     return closest
 
 
 def _closest_of_simplex(element: Element, scalar: Any, position: Any, jacobian: Any) -> Any:
     """The closest of the points that are closest on the planes of the faces, those that are in their face: on the cell
-    itself, its faces, its edges and its vertices."""
+    itself, its faces, its edges and its vertices.
+
+    A face that has its point hides its own edges and vertices, which may have the same: the derivative is the face's.
+    """
     corners = range(element.dimension + 1)
-    faces = tuple(_on_face(element, scalar, f) for n in corners for f in itertools.combinations(corners, n + 1))
+    sets = [set(f) for n in reversed(corners) for f in itertools.combinations(corners, n + 1)]
+    faces = tuple(_on_face(element, scalar, tuple(sorted(f))) for f in sets)
+    parts = tuple(sum(1 << k for k, part in enumerate(sets) if part < f) for f in sets)
     one = vector(element.dimension, scalar)
 
     @wp.func
@@ -117,14 +147,19 @@ def _closest_of_simplex(element: Element, scalar: Any, position: Any, jacobian: 
         j = jacobian(geometry, cell, origin)
         r = point - position(geometry, cell, origin)
         best = one()
+        free = 0
         least = scalar(1.0e30)
+        hidden = 0
         for n in range(wp.static(len(faces))):
             x, is_inside = faces[n](j, r)
             distance = wp.length_sq(r - j * x)
-            if is_inside and distance < least:
-                least = distance
-                best = x
-        return best
+            if is_inside and ((hidden >> n) & 1) == 0:
+                hidden |= wp.static(parts[n])
+                if distance < least:
+                    least = distance
+                    best = x
+                    free = wp.static(len(sets[n]) - 1)
+        return best, free
 
     return closest
 
@@ -141,6 +176,7 @@ def _on_face(element: Element, scalar: Any, face: tuple[int, ...]) -> Any:
             return start, True
 
         return vertex
+    room = _room(scalar)
     axes = matrix(element.dimension, size, scalar)(*map(float, (vertices[1:] - vertices[0]).T.reshape(-1)))
 
     @wp.func
@@ -154,7 +190,7 @@ def _on_face(element: Element, scalar: Any, face: tuple[int, ...]) -> Any:
         is_inside = wp.bool(True)
         for d in range(size):
             total += weights[d]
-            is_inside = is_inside and weights[d] >= scalar(0.0)
-        return start + axes * weights, is_inside and total <= scalar(1.0)
+            is_inside = is_inside and weights[d] >= -scalar(room)
+        return start + axes * weights, is_inside and total <= scalar(1.0 + room)
 
     return on_face

@@ -32,11 +32,17 @@ def metric_functions(rows: int, columns: int, scalar: Any) -> tuple[Any, Any]:
         jt = wp.transpose(j)
         return wp.inverse(jt * j) * jt
 
+    # The root of a determinant would have no derivative where an element has no extent.
     @wp.func
-    def measure(j: Any):
-        return wp.sqrt(wp.determinant(wp.transpose(j) * j))
+    def length(j: Any):
+        return wp.length(wp.transpose(j)[0])
 
-    return inverse, measure
+    @wp.func
+    def area(j: Any):
+        across = wp.transpose(j)
+        return wp.length(wp.cross(across[0], across[1]))
+
+    return inverse, length if columns == 1 else area
 
 
 @functools.cache

@@ -1,0 +1,133 @@
+"""Derivatives of surfaces that pass through nodes: where values are 0, equal, infinite, or NaN beside them.
+
+A node that has the threshold is above it. So vertices have the derivatives of a field that is a little more there: the
+difference ahead, in which the surface keeps its faces, or the one behind by the threshold.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+RANDOM = np.random.default_rng(0)
+NODES = (4, 4, 4)
+CASES = 12  # fields of small integers: at each of them, cells of many of the 256 cases have nodes at the threshold
+
+
+def with_value(value: float) -> np.ndarray:
+    found = RANDOM.integers(-1, 2, NODES).astype(np.float32)
+    found[1, 1, 1], found[2, 1, 2] = value, -value
+    return found
+
+
+def plane(*values: float) -> np.ndarray:
+    return np.broadcast_to(np.array(values, np.float32), NODES).copy()
+
+
+FIELDS = {
+    **{f"integers {k}": RANDOM.integers(-1, 2, NODES).astype(np.float32) for k in range(CASES)},
+    "a plane through nodes": plane(1.0, 0.0, -1.0, -2.0),
+    "its other side": plane(-1.0, 0.0, 1.0, 1.0),
+    "one node": np.where((np.indices(NODES) == 1).all(0), 0.0, -1.0).astype(np.float32),
+    "flat above": np.where(np.indices(NODES).max(0) <= 1, 0.0, -2.0).astype(np.float32),
+    "no surface": np.zeros(NODES, np.float32),
+    "infinite nodes": with_value(np.inf),
+    "nodes that are NaN": with_value(np.nan),
+}
+METHODS = {"marching cubes": wp.geometry.marching_cubes, "surface nets": wp.geometry.surface_nets}
+STEP = 2.0**-9
+
+
+SIZE = (160, 300)  # vertices that are not there are 0
+
+
+def ahead(here: Any, near: Any, far: Any) -> np.ndarray:
+    """The slope, to second order, of values at 0, half a step and a step."""
+    here, near, far = (np.asarray(v, np.float64) for v in (here, near, far))
+    return (4 * near - far - 3 * here) / STEP
+
+
+@cache
+def functions(method: str) -> tuple[Any, Any, Any]:
+    """Vertices by fields and thresholds, also of many fields, and their derivatives in both modes."""
+
+    def vertices(field: Any, threshold: Any) -> jax.Array:
+        return METHODS[method](field, threshold, size=SIZE).vertices
+
+    modes = {mode: jax.jit(mode(vertices, (0, 1))) for mode in (jax.jacfwd, jax.jacrev)}
+    return jax.jit(vertices), jax.jit(jax.vmap(vertices, (0, None))), modes
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_vertices_move_with_nodes_that_have_the_threshold(method, name):
+    field = FIELDS[name]
+    there = METHODS[method](jnp.asarray(field))
+    assert bool(there.vertex_count) == (name != "no surface")
+    assert there.vertex_count <= SIZE[0]
+    run, run_all, modes = functions(method)
+    nodes = np.argwhere(np.isfinite(field))
+    one = np.zeros((len(nodes), *NODES), np.float32)
+    one[(np.arange(len(nodes)), *nodes.T)] = 1.0
+    here = run(field, 0.0)
+    slopes = ahead(here, run_all(field + one * (STEP / 2), 0.0), run_all(field + one * STEP, 0.0))
+    by_threshold = -ahead(here, run(field, -STEP / 2), run(field, -STEP))
+    for jacobian in modes.values():
+        by_field, by_value = jacobian(field, jnp.float32(0.0))
+        assert np.isfinite(by_field).all()
+        found = np.moveaxis(np.asarray(by_field)[(..., *nodes.T)], -1, 0)
+        np.testing.assert_allclose(found, slopes, atol=2e-3)
+        np.testing.assert_allclose(by_value, by_threshold, atol=2e-3)
+
+
+@pytest.mark.parametrize("surfaces", [wp.geometry.IsoSurfaceMarchingCubes, wp.geometry.IsoSurfaceNets])
+def test_tapes_have_the_same_slopes(surfaces):
+    values = FIELDS["integers 0"]
+    extract = METHODS["marching cubes" if surfaces is wp.geometry.IsoSurfaceMarchingCubes else "surface nets"]
+    field = wp.array(values, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        points, _ = surfaces.extract(field)
+    tape.backward(grads={points: wp.array(np.ones((*points.shape, 3)), dtype=wp.vec3)})
+    count = points.shape[0]
+    expected = jax.grad(lambda f: extract(f, size=(count, 400)).vertices.sum())(jnp.asarray(values))
+    np.testing.assert_allclose(field.grad.numpy(), expected, atol=1e-5)
+
+
+def test_surfaces_of_cells_have_the_slopes_of_those_of_grids():
+    field = FIELDS["integers 0"]
+    cells = np.array(list(np.ndindex(*(n - 1 for n in field.shape))), np.int32)
+    corners = cells[:, None] + np.array(wp.geometry.IsoSurfaceMarchingCubes.CUBE_CORNER_OFFSETS)
+    values = wp.array(field[tuple(corners.reshape(-1, 3).T)].reshape(-1, 8), dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        points, _ = wp.geometry.sparse_marching_cubes_from_cells(cells, values)
+    tape.backward(grads={points: wp.array(np.ones((*points.shape, 3)), dtype=wp.vec3)})
+    found = np.zeros_like(field)
+    np.add.at(found, tuple(corners.reshape(-1, 3).T), values.grad.numpy().reshape(-1))
+    count = points.shape[0]
+    grid = jax.grad(lambda f: wp.geometry.marching_cubes(f, size=(count, 400)).vertices.sum())
+    np.testing.assert_allclose(found, grid(jnp.asarray(field)), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_grid_without_extent_has_slopes_by_its_corners(method):
+    """All vertices are at one place along an axis; they leave it as the corners do."""
+    field = jnp.asarray(FIELDS["integers 1"])
+    there = METHODS[method](field)
+    size, flat = (int(there.vertex_count), 2 * int(there.face_count)), jnp.array([0.0, 1.0, 1.0])
+
+    def vertices(low: jax.Array, high: jax.Array) -> jax.Array:
+        return METHODS[method](field, size=size, lower=low, upper=high).vertices
+
+    share = METHODS[method](field, size=size).vertices / 3.0
+    for jacobian in (jax.jacfwd, jax.jacrev):
+        by_low, by_high = jacobian(vertices, (0, 1))(flat, flat)
+        for k in range(3):
+            np.testing.assert_allclose(by_low[:, k, k], 1 - share[:, k], atol=1e-6)
+            np.testing.assert_allclose(by_high[:, k, k], share[:, k], atol=1e-6)
