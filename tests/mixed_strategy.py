@@ -35,17 +35,17 @@ def k(x: wp.array[F], at: wp.array[int], count: wp.array[int], a: wp.array2d[F],
     s = x[0]
     r = x[1]
 """
-# Slopes near 1: neither do derivatives vanish, nor do differences of them.
+# Slopes near 1, of what does not grow: neither do derivatives vanish, nor do differences of them.
 FORMULAS = (
     "wp.sin({0} * {1})",
     "wp.sin({0} + {1} * {2})",
     "{0} + F(0.3) * wp.sin({1})",
     "{0} * wp.cos({1})",
     "wp.tanh({0} * {1} + F(0.6))",
-    "F(0.8) * {0} - F(0.4) * {1} * {1}",
+    "F(0.8) * {0} - F(0.4) * wp.cos({1}) * wp.cos({1})",
     "{0} * wp.cos({1}) + F(0.4) * {2}",
     "wp.max({0}, F(0.7) * {1}) * wp.cos({2})",
-    "wp.min({0}, {1}) * {2} + F(0.2)",
+    "wp.min({0}, {1}) * wp.cos({2}) + F(0.2)",
 )
 
 
@@ -274,7 +274,7 @@ class Writer:
         """A value that is read before its element is overwritten, and used after that."""
         name, array = self.name("v"), self.array()
         place = self.place(array)
-        self.line(f"{name} = {self.pick.of(('wp.sin({})', '{}', '{0} * {0}')).format(array.element(place))}")
+        self.line(f"{name} = {self.pick.of(('wp.sin({0})', '{0}', '{0} * wp.cos({0})')).format(array.element(place))}")
         if self.pick.chance(60):
             self.line(f"{array.element(place)} = {self.value(name)}")
         self.scalars.append(name)
@@ -398,7 +398,7 @@ class Writer:
         self.line(f"{name} = wp.tile_load({source.name}[i], shape=3, offset={offset})")
         if self.pick.chance(50):
             self.line(f"{name}[-1] = {self.value(f'{name}[0]', f'{name}[-2]')}")
-        made = self.pick.of((name, f"{name} * {name}", f"wp.tile_map(wp.sin, {name})"))
+        made = self.pick.of((name, f"{name} * wp.tile_map(wp.sin, {name})", f"wp.tile_map(wp.sin, {name})"))
         self.line(f"wp.tile_store({target.name}[i], {made}, offset={offset})")
         if self.pick.chance(40):
             self.line(f"{target.element(self.place(target))} = wp.sin(wp.tile_sum({name})[0])")
