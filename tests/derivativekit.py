@@ -30,7 +30,7 @@ adjoint_of = functools.lru_cache(maxsize=4)(adjoint)
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel, a launch of it, what is differentiated by what."""
+    """A kernel, a launch of it, what is differentiated by what; `extents`: those that are known before it runs."""
 
     name: str
     kernel: Kernel
@@ -38,6 +38,7 @@ class Case:
     buffers: list[np.ndarray]
     wanted: tuple[int, ...]
     outputs: tuple[int, ...]
+    extents: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         # As `fix_rounding` makes what derivatives are made of.

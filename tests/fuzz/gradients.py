@@ -3,27 +3,30 @@
     smooth      IR of every construct that has derivatives
     recurrence  rows that are read and overwritten at places that move with loops
     own         the same of arrays of a thread's own, none of which is made values
-    mixed       both, with tiles, and with indices that count from the end
+    mixed       sweeps in the kernel language that change rows, own arrays and tiles, by indices from the end, too
     stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
     launches    launches, copies and fills on parts of arrays: in place, on a tape, and by callables of each mode
 
 Of the first four, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
 run as CPU code, too, most of it compiled with little optimisation as kernels.py has it. What has no derivative that is
-right is refused, which is counted.
+right is refused, which is counted. Programs of `mixed` are also run by Python. Their gradients are made as JAX makes
+them, of the tangent; each has a value, a gradient, a second derivative and a batch to check.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import derivative_strategy
 import derivativekit as kit
+import mixed_reference
 import mixed_strategy
 import numpy as np
 import own_array_strategy
 import recurrence_strategy
+import sweepkit
 from derivativekit import Case
 from fuzz import kernels
 from fuzz.campaign import Journal, Trial
@@ -43,13 +46,20 @@ CHECKS: dict[str, Callable[..., None]] = {
     "adjoint of tangent": kit.check_adjoint_of_tangent,
     "tangent of adjoint": kit.check_tangent_of_adjoint,
 }
-DIFFERENCES = ("tangent", "tangent of adjoint")
+MIXED: dict[str, Callable[..., None]] = {
+    "values and tangent": mixed_reference.check,
+    "gradient": sweepkit.check_gradient,
+    "second order": sweepkit.check_second_order,
+    "batch": sweepkit.check_batch,
+}
+FORWARD = ("tangent", "values and tangent")
+DIFFERENCES = ("tangent", "tangent of adjoint", "values and tangent", "second order")
 STEPS = (1e-6, 3e-8, 1e-5, 1e-9)
 
 
-def tried(case: Case) -> str:
-    refused = [name for name, check in CHECKS.items() if not is_right(name, check, case)]
-    assert "tangent" not in refused, "forward mode needs nothing that these kernels do not have"
+def tried(case: Case, checks: Mapping[str, Callable[..., None]]) -> str:
+    refused = {name for name, check in checks.items() if not is_right(name, check, case)}
+    assert refused.isdisjoint(FORWARD), "forward mode needs nothing that these kernels do not have"
     return "some refused" if refused else "right"
 
 
@@ -87,7 +97,11 @@ def compiled_of(kernel: Kernel) -> tuple[Kernel, CpuCode]:
     return prepared, compile_cpu(prepared, width=4)
 
 
-def trials(make: Callable[[Pick], Case], limit: int = own_arrays.LIMIT) -> Callable[[Path, int, Journal], Trial]:
+def trials(
+    make: Callable[[Pick], Case],
+    limit: int = own_arrays.LIMIT,
+    checks: Mapping[str, Callable[..., None]] = CHECKS,
+) -> Callable[[Path, int, Journal], Trial]:
     """Trials of such cases; `limit`: the size up to which arrays of a thread's own become values."""
 
     def kind(_: Path, seed: int, journal: Journal) -> Trial:
@@ -95,11 +109,12 @@ def trials(make: Callable[[Pick], Case], limit: int = own_arrays.LIMIT) -> Calla
 
         def trial(number: int) -> str:
             case = make(RandomPick(f"{seed}/{number}"))
-            journal.note(f"{case.kernel}\n{case.buffers}")
+            text = case.source if isinstance(case, mixed_strategy.MixedCase) else case.kernel
+            journal.note(f"{text}\n{case.buffers}")
             own_arrays.LIMIT = limit
             kit.run = run_both_ways if number % 10 == 0 else interpreted
             cpu_compiler._OPTIMISATION = kernels.LITTLE if number % 50 else kernels.AS_SHIPPED
-            return tried(case)
+            return tried(case, checks)
 
         return trial
 
@@ -139,7 +154,7 @@ KINDS = {
     "smooth": trials(lambda pick: derivative_strategy.Maker(pick, pick.of((8, 14, 22, 30))).case()),
     "recurrence": trials(lambda pick: recurrence_strategy.Maker(pick).case()),
     "own": trials(lambda pick: own_array_strategy.Maker(pick).case(), limit=0),
-    "mixed": trials(lambda pick: mixed_strategy.Maker(pick).case(), limit=16),
+    "mixed": trials(mixed_strategy.written, limit=16, checks=MIXED),
     "stored": stored,
     "launches": launches,
 }
