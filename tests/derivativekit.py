@@ -150,7 +150,7 @@ def check_adjoint(case: Case) -> None:
     forward = sum((cotangents[i] * pushed[i]).sum() for i in case.outputs if i in pushed)
     backward = sum((pulled[i] * t).sum() for i, t in tangents.items())
     scale = sum(np.abs(pulled[i] * t).sum() for i, t in tangents.items())
-    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale)
+    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale, equal_nan=False)
 
 
 def check_adjoint_of_tangent(case: Case, with_grid: bool = False, as_written: bool = False) -> None:
@@ -177,7 +177,7 @@ def check_adjoint_of_tangent(case: Case, with_grid: bool = False, as_written: bo
         forward = sum((cotangents[i] * pushed[i]).sum() for i in case.outputs if i in pushed)
         scale = sum(np.abs(got[i] * t).sum() for i, t in tangents.items())
         backward = sum((got[i] * t).sum() for i, t in tangents.items())
-        np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale)
+        np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale, equal_nan=False)
         return
     expected = pull(case, case.buffers, cotangents, with_grid)
     for i in case.wanted:
@@ -212,4 +212,4 @@ def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     for n, slot in enumerate(first.slots):
         if slot.kind == "cotangent" and slot.index in case.wanted:
             got = pushed.get(n, np.zeros(expected[slot.index].shape))
-            np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6)
+            np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6, equal_nan=False)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import derivativekit as kit
 import numpy as np
 from derivativekit import Case
+from jaxwarp.passes.batch import batch
 
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes.batch import batch
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
@@ -83,7 +83,7 @@ def check_gradient(case: Case) -> None:
     forward = sum((cotangents[i] * pushed[i]).sum() for i in case.outputs if i in pushed)
     backward = sum((pulled[i] * t).sum() for i, t in tangents.items())
     scale = sum(np.abs(pulled[i] * t).sum() for i, t in tangents.items())
-    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale)
+    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale, equal_nan=False)
 
 
 def check_second_order(case: Case, eps: float = 1e-6) -> None:
@@ -102,7 +102,7 @@ def check_second_order(case: Case, eps: float = 1e-6) -> None:
     high, low = (sweep.outcome(end, cotangents) for end in ends)
     for i in case.wanted:
         expected = (high[i] - low[i]) / (2 * eps)
-        np.testing.assert_allclose(found.get(sweep.positions[i], 0.0 * expected), expected, rtol=5e-5, atol=5e-6)
+        np.testing.assert_allclose(found.get(sweep.positions[i], 0.0 * expected), expected, rtol=5e-5, atol=5e-6, equal_nan=False)
 
 
 def check_batch(case: Case) -> None:
