@@ -102,7 +102,8 @@ def check_second_order(case: Case, eps: float = 1e-6) -> None:
     high, low = (sweep.outcome(end, cotangents) for end in ends)
     for i in case.wanted:
         expected = (high[i] - low[i]) / (2 * eps)
-        np.testing.assert_allclose(found.get(sweep.positions[i], 0.0 * expected), expected, rtol=5e-5, atol=5e-6, equal_nan=False)
+        got = found.get(sweep.positions[i], 0.0 * expected)
+        np.testing.assert_allclose(got, expected, rtol=5e-5, atol=5e-6, equal_nan=False)
 
 
 def check_batch(case: Case) -> None:
