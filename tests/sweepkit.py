@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import derivativekit as kit
 import numpy as np
 from derivativekit import Case
-from jaxwarp.passes.batch import batch
+from jaxwarp.passes.launches.batch import batch
 
 from jaxwarp.ir.verify import verify
 from jaxwarp.vjp.derived import Derived
