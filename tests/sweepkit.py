@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import derivativekit as kit
 import numpy as np
 from derivativekit import Case
-from jaxwarp.passes.launches.batch import batch
 
 from jaxwarp.ir.verify import verify
+from jaxwarp.passes.launches.batch import batch
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
