@@ -142,6 +142,25 @@ def test_many_loops_leave_out_the_passes_over_loops(monkeypatch):
     assert np.array_equal(results[0][1], results[1][1])
 
 
+@every_family
+def test_code_of_large_kernels_is_not_optimised(family, monkeypatch):
+    """And means the same, to the last bit."""
+    kernel = prepare(generated.FAMILIES[family](SIZES[family] // 4).ir())
+    monkeypatch.setenv("JAXWARP_CACHE_DIR", "")
+    n, real = np.arange(21, dtype=np.int32) % 4, kernel.params[0].dtype.numpy
+    for width in (1, 8, 16):
+        payload = compile_cpu(kernel, width).bitcode
+        made, results = [], []
+        for limit in (len(payload), len(payload) + 1):
+            monkeypatch.setattr(cpu_compile, "_LARGE", limit)
+            made.append(cpu_compile.compile_object(payload, cpu_compile.host()))
+            buffers = [np.linspace(0, 1, 64, dtype=real), n, np.zeros(21, real)]
+            run_cpu(kernel, (21,), buffers, width)
+            results.append(buffers[2])
+        assert made[0] != made[1]
+        assert np.array_equal(*results)
+
+
 @wp.kernel
 def triad(a: wp.array[float], b: wp.array[float], c: wp.array[float]):
     i = wp.tid()
