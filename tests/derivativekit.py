@@ -79,8 +79,7 @@ def record(derived: Derived, grid: tuple[int, ...], primals: Sequence[np.ndarray
     if residual_launch is None:
         return []
     made = []
-    for r in residual_launch.residuals:
-        shape = residual_launch.shape(r, grid, [b.shape for b in primals])
+    for _, shape in residual_launch.shapes(grid, [b.shape for b in primals]):
         if not isinstance(shape, tuple):
             raise DifferentiationError("the iterations of a loop are not known; a launch refuses this too")
         made.append(np.full(shape, np.nan))

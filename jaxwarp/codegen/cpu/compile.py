@@ -45,9 +45,9 @@ _PIPELINE = "5"
 # long again for passes over modules), and some run slower for how it mixes their loads and arithmetic.
 _OPTIMISATION = 2
 _SIMPLIFICATION = 1
-# From this many bytes of bitcode on (some 15,000 instructions) the code generator does not optimise: for each use of a value
-# it looks at all uses in the block, which takes 18 of 28 seconds for 41,000 instructions, and 3 of 15 if it does not.
-# Measured, the code of kernels this long takes up to 1.2 times as long.
+# From this many bytes of bitcode on (some 15,000 instructions) the code generator does not optimise. It looks at all
+# uses of a value in a block for each of them: that takes 18 of 28 s for 41,000 instructions, without it 3 of 15. Code
+# of this length then takes up to 1.2 times as long to run.
 _LARGE = 1 << 18
 
 # LLVM looks at all loops of the function for each change to one of them. For code of more loops than this, the passes

@@ -18,7 +18,7 @@ threads apart, and its index does not move (`a[i, 0]`), or only with a loop of f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,18 +100,19 @@ class ResidualLaunch:
     written: frozenset[int]
     residuals: tuple[Residual, ...]
 
-    def shape(
-        self, residual: Residual, grid: Sequence[Any], given: Sequence[Sequence[Any]]
-    ) -> tuple[Any, ...] | Iteration:
-        """Of the array of a residual, on a launch whose parameters have the shapes `given`.
+    def shapes(
+        self, grid: Sequence[Any], given: Sequence[Sequence[Any]]
+    ) -> Iterator[tuple[Residual, tuple[Any, ...] | Iteration]]:
+        """Yield the shape of each residual's array, on a launch whose parameters have the shapes `given`.
 
-        Or the loop of which it is not known how many iterations it makes.
+        A residual in a loop of which it is not known how many iterations it makes has that loop for a shape.
         """
         trips = Trips(self.source, grid, dict(zip(self.source.params, given, strict=True)))
-        counts = [iteration.most(trips) for iteration in residual.iterations]
-        unknown = [iteration for iteration, count in zip(residual.iterations, counts, strict=True) if count is None]
-        own = residual.of_axes(given[self.source.params.index(residual.load.param)])
-        return unknown[0] if unknown else (*own, *counts)
+        for residual in self.residuals:
+            counts = [iteration.most(trips) for iteration in residual.iterations]
+            unknown = [iteration for iteration, count in zip(residual.iterations, counts, strict=True) if count is None]
+            own = residual.of_axes(given[self.source.params.index(residual.load.param)])
+            yield residual, unknown[0] if unknown else (*own, *counts)
 
 
 def find_residuals(

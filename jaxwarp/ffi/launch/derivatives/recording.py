@@ -95,8 +95,7 @@ def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[A
 def _require_known(recording: ResidualLaunch, launch: Launch, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     shapes: list[tuple[Any, ...]] = []
     size = 0
-    for record in recording.residuals:
-        shape = recording.shape(record, launch.grid, given)
+    for record, shape in recording.shapes(launch.grid, given):
         if isinstance(shape, Iteration):
             raise _unbounded(record, shape.loop)
         shapes.append(shape)
