@@ -1,9 +1,9 @@
-"""Where users enter: from there on a traceback shows their lines, and none of ours or JAX's.
+"""The boundary at which users enter: a traceback shows their lines, and none of ours or JAX's.
 
-What is public is decorated, `@boundary` for a function and `@boundaries` for the methods of a class. An error that
-leaves it loses the frames of this package and of JAX, so that its traceback ends at the user's line; what a kernel's
-error says beyond that is in its text. All frames are there with `jaxwarp.config.verbose = True`, and with JAX's own
-switch, `jax_traceback_filtering="off"`. A fault of ours keeps its frames: they are what a report needs.
+Public functions are decorated with `@boundary`, and the methods of public classes with `@boundaries`. An error that
+leaves them loses the frames of this package and of JAX, so its traceback ends at the user's line. The text of a
+kernel's error has the rest. All frames stay with `jaxwarp.config.verbose = True`, and with JAX's own switch,
+`jax_traceback_filtering="off"`. A fault of ours keeps its frames: a report needs them.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def caller(depth: int = 1) -> types.FrameType:
 
 
 def is_users(file: str) -> bool:
-    """Whether code of this file is the user's, neither ours nor JAX's."""
+    """Return whether the code of a file is the user's, neither ours nor JAX's."""
     return not file.startswith(_hidden())
 
 
@@ -271,7 +271,7 @@ def _hidden() -> tuple[str, ...]:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether it is our fault: an error of Python's own that our code raised, other than for a wrong call of it."""
+    """Return whether an error is our fault: a built-in error raised by our code, except for a wrong call of it."""
     if type(error).__module__ != "builtins":
         return isinstance(error, InternalError)
     last = error.__traceback__

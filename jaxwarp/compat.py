@@ -36,7 +36,7 @@ _config: Any = jax.config
 
 
 def is_x64_enabled() -> bool:
-    """Whether JAX has 64-bit types here and now (`jax.enable_x64` is a context manager, too)."""
+    """Return whether JAX has 64-bit types at this point (`jax.enable_x64` is a context manager, too)."""
     return bool(_config.jax_enable_x64)
 
 
@@ -46,7 +46,7 @@ def with_x64() -> Any:
 
 
 def has_started() -> bool:
-    """Whether JAX has started a backend, with its threads, in this process."""
+    """Return whether JAX has started a backend, with its threads, in this process."""
     return _xla_bridge.backends_are_initialized()
 
 
@@ -80,12 +80,12 @@ def trace_state() -> Any:
 
 
 def is_tracing() -> bool:
-    """Whether JAX traces a function here."""
+    """Return whether JAX is tracing a function at this point."""
     return not _core.trace_state_clean()
 
 
 class LaunchEffect(_effects.Effect):
-    """What makes JAX keep a launch whose results nobody uses. Launches with it have no order among themselves."""
+    """An effect that makes JAX keep a launch whose results nobody uses. It does not order launches among themselves."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LaunchEffect)
@@ -182,7 +182,7 @@ def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec:
 
 
 def is_for_export(ctx: _mlir.LoweringRuleContext) -> bool:
-    """Whether a lowering is for `jax.export`."""
+    """Return whether a lowering is for `jax.export`."""
     return bool(ctx.module_context.lowering_parameters.for_export)
 
 
@@ -201,10 +201,10 @@ def lower_with_devices(primitive: _core.Primitive) -> None:
 
 
 def is_partitioned_by_xla(ctx: _mlir.LoweringRuleContext) -> bool:
-    """Whether a program being lowered is one that XLA partitions on several devices, in this process.
+    """Return whether XLA partitions the program being lowered on several devices, in this process.
 
-    Not where all is local already (one device, `shard_map`), and not for export: a partitioning rule is a function of
-    this process.
+    It does not where everything is local already (one device, `shard_map`), nor for export: a partitioning rule is a
+    function of this process.
     """
     module = ctx.module_context
     assignment = getattr(module.axis_context, "device_assignment", None)
@@ -217,7 +217,7 @@ def is_for_several_devices(ctx: _mlir.LoweringRuleContext) -> bool:
 
 
 def has_tangent(value: Any, moved: Any) -> bool:
-    """Whether a value computed under `jax.jvp` moves with what that moves, of which `moved` is an argument."""
+    """Return whether a value computed under `jax.jvp` varies with the varying arguments, of which `moved` is one."""
     trace = moved._trace
     return getattr(value, "_trace", None) is trace and type(value.tangent) is not ad.Zero
 

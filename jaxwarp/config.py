@@ -34,12 +34,12 @@ class Setting(NamedTuple):
     apply: Callable[[Any], None] | None = None
 
     def does_accept(self, value: object) -> bool:
-        """Whether it may have this value. True is no number, and 1 is not True."""
+        """Return whether the setting may have this value. True is not a number, and 1 is not True."""
         return any(_fits(value, accepted) for accepted in self.accepts)
 
     @property
     def expected(self) -> str:
-        """What it accepts, as messages and the documentation say it."""
+        """The accepted values, as messages and the documentation describe them."""
         return " or ".join(map(_text, self.accepts))
 
 
@@ -60,7 +60,7 @@ class DeterministicMode(enum.IntEnum):
 
 
 class Several(NamedTuple):
-    """Of a setting that is a collection of some of these names."""
+    """The values of a setting that is a collection of some of these names."""
 
     names: tuple[str, ...]
 

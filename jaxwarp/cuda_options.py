@@ -1,4 +1,4 @@
-"""What a kernel's options, its module's and the process' say of its CUDA code, checked."""
+"""The options of a kernel, its module and the process for the kernel's CUDA code, checked."""
 
 from __future__ import annotations
 

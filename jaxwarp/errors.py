@@ -122,7 +122,7 @@ class OutOfRangeError(KernelError, IndexError):
         loc: Loc | None = None,
         hint: str | None = None,
     ) -> OutOfRangeError:
-        """Of a thread of a launch, at an access of an array."""
+        """Build the error of a thread of a launch, at an access of an array."""
         where = f"index {index} of axis {axis} of array {array} is out of range; its extent is {extent}"
         return cls(f"{kernel}: thread {thread}: {where}", loc, hint)
 
@@ -153,7 +153,7 @@ def located_text(message: str, loc: Loc) -> str:
 
 
 class PerformanceWarning(UserWarning):
-    """What a program does is right, and costs more than it has to."""
+    """A warning that a program is correct but costs more than it has to."""
 
 
 class InternalError(JaxwarpError, RuntimeError):

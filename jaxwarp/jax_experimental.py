@@ -1,4 +1,4 @@
-"""Where Warp had its JAX functions; the names are those of `jaxwarp`."""
+"""The place where Warp had its JAX functions; the names are those of `jaxwarp`."""
 
 from jaxwarp.boundary import missing_in as _missing_in
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback

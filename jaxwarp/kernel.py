@@ -1,4 +1,4 @@
-"""What can be asked of a kernel; `decorators.py` makes one of a Python function."""
+"""The class of kernels and what one can ask of them; `decorators.py` makes a kernel of a Python function."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Kernel(ByName):
         module: Any = None,
         options: dict[str, Any] | None = None,
     ):
-        """What `@kernel` does, where a program makes kernels: `Kernel(func=f, key="f_float32")`.
+        """Make a kernel as `@kernel` does, in programs that generate kernels: `Kernel(func=f, key="f_float32")`.
 
         Args:
             func: the Python function.
@@ -237,7 +237,9 @@ class Kernel(ByName):
         return next((options[name] for options in given if options.get(name) is not None), default)
 
     def cuda_options(self, block_dim: int | str | None = None) -> CudaOptions:
-        """What holds for its CUDA code: of the call, of `@kernel`, of its module, of `jaxwarp.config`, in this order.
+        """Return the options for its CUDA code.
+
+        Each option comes from the first of these that sets it: the call, `@kernel`, its module, `jaxwarp.config`.
 
         Raises:
             KernelValueError: an option has a value that cannot be, or `launch_bounds` is less than `block_dim`.

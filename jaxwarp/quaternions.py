@@ -48,7 +48,7 @@ class HostValue(np.ndarray):
         return (HostValue.of, (self.type, np.asarray(self))) if self.type else np.asarray(self).__reduce__()
 
     def __str__(self) -> str:
-        """As a kernel prints it: components with commas between."""
+        """Return the text that a kernel prints: components with commas between."""
         return _text(np.asarray(self)) if self.type is not None else str(np.asarray(self))
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class HostValue(np.ndarray):
         return _sum(_remainder if isinstance(other, HostValue) else np.remainder, "%", self, other)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
-        """What NumPy makes of the components, but for `number / v` with a number of its own, which ends here too."""
+        """Apply NumPy's function to the components. `number / v` with a NumPy number ends here too, as an exception."""
         if ufunc is np.divide and isinstance(inputs[0], np.generic) and not (out or named):
             return _scaled(ufunc, "/", *inputs)
         into = {"out": tuple(map(_components, out))} if out else {}
@@ -164,19 +164,19 @@ class HostValue(np.ndarray):
     __itruediv__ = __truediv__
 
     def get_row(self, r: int) -> Any:
-        """Of a matrix, a row."""
+        """Return a row of a matrix."""
         return self._matrix()[r]
 
     def get_col(self, c: int) -> Any:
-        """Of a matrix, a column."""
+        """Return a column of a matrix."""
         return self._matrix()[:, c]
 
     def set_row(self, r: int, v: Any) -> None:
-        """Of a matrix: sets a row, or all of its components to a number."""
+        """Set a row of a matrix, or all components of the row to a number."""
         self._matrix()[r] = v
 
     def set_col(self, c: int, v: Any) -> None:
-        """Of a matrix: sets a column, or all of its components to a number."""
+        """Set a column of a matrix, or all components of the column to a number."""
         self._matrix()[:, c] = v
 
     def _matrix(self) -> HostValue:

@@ -1,5 +1,8 @@
-"""What takes no lock of Python's: a daemon thread that is stopped inside of one, as the process ends, never gives it
-back, and Python's last finalizers would wait for it."""
+"""Replacements for code that takes a lock of Python's.
+
+As the process ends, a daemon thread that is stopped while it has a lock never releases it, and Python's last finalizers
+would wait for it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):  # noqa: N801 - as in functools
-    """As `functools.cached_property` is from Python 3.12 on. That of 3.11 has a lock that all objects share."""
+    """A property like `functools.cached_property` from Python 3.12 on. In 3.11 it has a lock that all objects share."""
 
     def __init__(self, function: Callable[[Any], T]):
         self.func, self.name, self.__doc__ = function, function.__name__, function.__doc__
@@ -35,8 +38,11 @@ _NUMBERS = 17  # NumPy's types from here on have no buffers
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array is: in a third of the time where it is one piece of numbers that may be written. `array.ctypes`
-    imports a module each time, which takes a lock."""
+    """Return the address of an array.
+
+    For a contiguous, writable array of numbers this takes a third of the time. `array.ctypes` is not used: it imports a
+    module each time, which takes a lock.
+    """
     if array.dtype.num < _NUMBERS and array.flags.carray and array.size:
         return ctypes.addressof(_from_buffer(array))
     return array.__array_interface__["data"][0]

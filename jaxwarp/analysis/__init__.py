@@ -1,1 +1,1 @@
-"""What can be proved of a kernel: its integers, addresses, and which threads meet where. Changes nothing."""
+"""Proofs about a kernel: its integers, its addresses, and which threads access the same element. Changes nothing."""

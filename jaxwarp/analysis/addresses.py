@@ -1,4 +1,4 @@
-"""What the reverse sweep may assume about arrays: whose elements are whose, and which loads it can do again."""
+"""The assumptions of the reverse sweep about arrays: whose elements are whose, and which loads it can do again."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Addresses:
         return {self.counters[it]: coefficient for it, coefficient in terms if it in self.counters}
 
     def threads(self, positions: Sequence[Position]) -> tuple[Mapping[affine.Iterator, int], int] | None:
-        """How the thread enters in indices, if it does so alike in all, and by how much they vary besides.
+        """Return the thread's part of the indices and by how much they vary besides; None if the parts differ.
 
-        3 * i, 3 * i + 1 and 3 * i + k, k < 3: by 3 * i, and 2.
+        The indices 3 * i, 3 * i + 1 and 3 * i + k with k < 3 share 3 * i, and vary by 2.
         """
         if any(position[0] != "form" for position in positions):
             return None
@@ -85,7 +85,7 @@ class Addresses:
         return least, most
 
     def is_indirect(self, index: Value) -> bool:
-        """Is the index found in data, at a place that depends on the thread?"""
+        """Return whether the index is found in data, at a place that depends on the thread."""
         return index in self._indirect
 
     @cached_property
@@ -109,7 +109,7 @@ class Addresses:
         return False
 
     def is_new_each_time(self, key: Key, loops: set[Op]) -> bool:
-        """Is the address another one in each iteration of `loops`?"""
+        """Return whether the address differs in each iteration of `loops`."""
         varying = [set(self.loops_of(position)) for position in key]
         return all({loop} in varying for loop in loops)
 
@@ -120,7 +120,7 @@ def are_disjoint(a: Key, b: Key) -> bool:
 
 
 class Ownership:
-    """Which arrays are partitioned among the threads: no element is touched by two of them.
+    """The arrays that are partitioned among the threads, so that no two threads touch the same element.
 
     Args:
         kernel: the kernel.
@@ -161,7 +161,7 @@ class Ownership:
         return self._is_indirect(param) and self.unstored(param) is None
 
     def _is_indirect(self, param: Param) -> bool:
-        """Are all elements of an array found in data?"""
+        """Return whether all elements of an array that the kernel touches are found in data."""
         accesses = self.accesses.get(param, [])
         return all(any(self.addresses.is_indirect(i) for i in op.indices) for op in accesses)
 
@@ -236,7 +236,7 @@ class Ownership:
 def ownership_of(
     kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None, *, sized: bool = False
 ) -> Ownership:
-    """That of a kernel: made once, whoever asks."""
+    """Return the ownership of a kernel's arrays; a cache keeps it for later callers."""
     known = None if shapes is None else tuple((param, tuple(shape)) for param, shape in shapes.items())
     return _ownership_of(kernel, None if grid is None else tuple(grid), known, sized)
 
@@ -252,7 +252,7 @@ def _ownership_of(
 
 
 def _is_other(key: Key) -> bool:
-    """Is some index no sum of thread indices?"""
+    """Return whether some index is not a sum of thread indices."""
     return any(position[0] != "form" for position in key)
 
 

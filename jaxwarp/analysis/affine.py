@@ -1,4 +1,4 @@
-"""Which values are affine in the launch: v = constant + sum of coefficient * iterator, as whole numbers.
+"""The values that are affine in the launch: v = constant + sum of coefficient * iterator, as whole numbers.
 
 An iterator is a grid axis (0 <= i < extent) or a `For` loop of constant bounds (0 <= k < trip count; the index is
 start + step * k). A form is kept only if every step of its computation provably fits its integer type: arithmetic

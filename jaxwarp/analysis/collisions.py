@@ -1,7 +1,7 @@
-"""Which stores of different threads may meet at an element.
+"""The stores of different threads that may meet at an element.
 
-Nothing meets that indices tell apart, as far as extents are known; nor stores that all have one and the same value: a
-flag that every thread sets.
+Two stores do not meet if their indices differ, as far as extents are known. Stores do not meet either if all of them
+have one and the same value, such as a flag that every thread sets.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Collisions:
         return any(_are_apart(forms[i], forms[j]) for i, j in zip(a.indices, b.indices, strict=True))
 
     def _shared(self, value: Value) -> Any:
-        """What tells values apart that are the same for all threads and iterations; None: the value is not."""
+        """Return a key for a value that is the same for all threads and iterations; None if the value is not."""
         if value not in self._same:
             self._same[value] = self._find_shared(self._makers.get(value))
         return self._same[value]
@@ -102,10 +102,10 @@ def _are_apart(a: Form | None, b: Form | None) -> bool:
 
 @with_deep_stack
 def succession_of(kernel: Kernel, grid: Grid, shapes: Shapes | None = None) -> Succession | None:
-    """How the threads of a launch have to follow each other, so that the last one to store to an element wins.
+    """Return how the threads of a launch must follow each other, so that the last one to store to an element wins.
 
-    None: in any order, at the same time. What is asked of arrays that the kernel also reads, or updates by atomics, is
-    nothing: there a thread that meets another one would see what that has done, or not.
+    None means in any order, at the same time. Arrays that the kernel also reads, or updates by atomics, require no
+    order: a thread that meets another one there may or may not see what that one has done.
     """
     if waits(kernel, grid):
         return Succession(one_by_one=True)

@@ -1,13 +1,13 @@
-"""Which stores a launch certainly executes, and whether they reach every element of an array.
+"""The stores that a launch certainly executes, and whether they reach every element of an array.
 
-Certain are stores at top level, in loops that certainly run, in branches that every thread takes, and those that both
-branches of an `if` make to one element. A guard
+The certain stores are those at top level, in loops that certainly run, in branches that every thread takes, and those
+that both branches of an `if` make to one element. A guard
 
     if i < n and j < m:  c[i, j] = ...          if i >= n: return
                                                 c[i] = ...
 
-with bounds that are known for the launch leaves a box of threads, those of indices below its limits, and all of these
-execute the store: it counts as that of a launch of the box's size. Guards of another form prove nothing.
+whose bounds are known for the launch selects a box of threads: those with indices below the bounds. All of them execute
+the store, so it counts as a store in a launch of the box's size. Guards of another form prove nothing.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Walker:
         return limits if a is not None and self.is_below_extent(a, high) else None
 
     def is_below_extent(self, form: Form, high: Value) -> bool:
-        """Is the form a thread index on a grid axis of symbolic extent, and `high` that extent?"""
+        """Return whether the form is at most a thread index on a grid axis whose extent is symbolic and is `high`."""
         size = self.definition.get(high)
         if not isinstance(size, Size) or form.constant > 0 or len(form.terms) != 1:
             return False

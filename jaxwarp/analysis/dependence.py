@@ -1,12 +1,12 @@
-"""Which accesses of a thread may follow one another at the same address: what a load sees.
+"""The accesses of a thread that may follow one another at the same address, which decide what a load sees.
 
     for k in range(n):                    the load of a[i, k] comes after every store to that element: it sees what the
         a[i, k + 1] = f(a[i, k])          launch leaves there. Had a[i, k + 2] been loaded: what it found there.
 
 A load that no write to its element precedes sees the contents on entry; one that none follows sees the final contents.
-Either can be had again after the launch. To prove it, indices are written as sums of loop variables and values that do
-not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step, inner
-variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
+Either can be loaded again after the launch. To prove it, indices are written as sums of loop variables and values that
+do not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step,
+inner variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
 An index that may count from the end, `from_end(i, n)`, is i or i + n: the indices have to differ in both cases, and in
 all four if both accesses have such an index. So in
@@ -14,8 +14,8 @@ all four if both accesses have such an index. So in
     for k in range(n):                    the load is of an element that is stored earlier if k > 0, and of one that is
         a[i, k] = f(a[i, k - 1])          stored later if k = 0; in two iterations, less than n apart, it is of two.
 
-With `as_written`, i + n is left out of account where elements are floats; vjp/aliases.py looks for indices that are
-negative when the launch runs. Not so of integers, which may be indices, of what decides how often a loop runs, and of a
+With `as_written`, i + n is ignored where elements are floats; vjp/aliases.py looks for indices that are negative when
+the launch runs. It is not ignored for integers, which may be indices, for what decides how often a loop runs, and for a
 thread's own arrays: a sweep that took another element for it might never end.
 
 Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
@@ -115,10 +115,10 @@ class Dependence:
         return self._differ(a, b, self._common(a, b), None)
 
     def tells_iteration(self, access: Access, loop: For | While) -> bool:
-        """Is the address another one in each iteration of the loop, whatever else the loop does?
+        """Return whether the address differs in each iteration of the loop, whatever else the loop does.
 
-        The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
-        with nothing else that the loop changes.
+        The loops outside of it are in the same iteration. The address differs if an index moves with the loop's
+        variable, and with nothing else that the loop changes.
         """
         return any(self.index_tells_iteration(access, axis, loop) for axis in range(access.param.rank))
 
@@ -136,12 +136,12 @@ class Dependence:
         )
 
     def is_invariant(self, index: Value, loop: For | While) -> bool:
-        """Is the index the same in all iterations of the loop, whose outer loops are in the same iteration?"""
+        """Return whether the index is the same in all iterations of the loop, while its outer loops do not advance."""
         made_of = (index, *(value for op in self.from_end.get(index, ()) for value in op.args))
         return not any(self._varying(value, loop) for value in made_of)
 
     def are_of_one_array(self, indices: Sequence[Value]) -> bool:
-        """Are indices on one axis their sums, counted from one end where negative: are equal sums of one element?"""
+        """Return whether equal sums of indices on one axis mean one element: negative indices count from one end."""
         counted = [(index, list(self.from_end.get(index, ()))) for index in indices]
         ends = [(op, op.result is index and op.args[0] not in self.from_end) for index, ops in counted for op in ops]
         first = self.sum(ends[0][0].args[1]) if ends else None
@@ -162,7 +162,7 @@ class Dependence:
         return asked and Sum(0, {asked: 1})
 
     def _varying(self, index: Value, loop: Op) -> list[Value]:
-        """What an index is made of and the loop may change."""
+        """Return the values that an index is made of and that the loop may change."""
         return [value for value in self.sum(index).terms if loop in self.home[value]]
 
     def _common(self, a: Access, b: Access) -> tuple[Op, ...]:
@@ -415,7 +415,7 @@ class _Proof:
         return len(self.dependence.home[atom[0]]), atom[0] in self.dependence.steps
 
     def bound(self, atom: Atom, lower: bool) -> Sum | None:
-        """What an atom is at least (or at most), by atoms further out."""
+        """Return what an atom is at least (or at most), in terms of atoms further out; None if that is not known."""
         if atom == _DISTANCE:
             trips = self.dependence.forms.trips.get(self.varying) if isinstance(self.varying, For) else None
             return Sum(1, {}) if lower else None if trips is None else Sum(max(trips - 1, 1), {})

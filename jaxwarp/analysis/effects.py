@@ -1,4 +1,4 @@
-"""What a kernel does to its arrays: which it reads, writes and accumulates into, and what can be proved about it.
+"""The effects of a kernel on its arrays: which it reads, writes and accumulates into, and what can be proved about it.
 
     effects = analyze(kernel)
     effects[param].writes, effects[param].first_write     for checks against how the kernel is called
@@ -37,7 +37,7 @@ class Access:
 
     @property
     def writes(self) -> bool:
-        """By stores; atomics are `accumulates`."""
+        """True if the kernel stores to the array; atomics count as `accumulates`."""
         return bool(self.stores)
 
     @property

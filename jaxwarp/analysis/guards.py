@@ -39,7 +39,7 @@ class Guards:
             self._block(kernel.body, [])
 
     def owners(self, accesses: Sequence[Access], position: Callable[[Value], Any]) -> list[Value] | None:
-        """What the owner of the element equals at each of these accesses of one array; None: there is no owner.
+        """Return what the owner of the element equals at each of these accesses of one array; None: there is no owner.
 
         Args:
             accesses: the accesses.

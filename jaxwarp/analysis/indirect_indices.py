@@ -40,7 +40,7 @@ def _visit(op: Op, varying: set[Value], found: set[Value]) -> None:
 
 
 def flow(op: Op) -> list[tuple[Value, tuple[Value, ...]]]:
-    """What each integer that an operation defines is made of."""
+    """Return each integer that an operation defines, with the values that it is made of."""
     match op:
         case Call():
             return [(op.result, op.args)]

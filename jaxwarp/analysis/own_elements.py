@@ -191,7 +191,10 @@ class StoredElements:
         self.blocks = blocks
 
     def covers(self, stores: Sequence[Store], op: Access) -> bool:
-        """By a store some iterations ago, or in a loop over as many elements; others than these are looked at too."""
+        """Return whether the thread has certainly stored to the element that `op` accesses.
+
+        It did so some iterations ago, or in a loop over at least these elements.
+        """
         if not all(map(self.dependence.are_of_one_array, zip(op.indices, *(s.indices for s in stores), strict=True))):
             return False
         read = [self.dependence.sum(index) for index in op.indices]
@@ -204,7 +207,7 @@ class StoredElements:
         )
 
     def _is_fixed(self, sum_: Sum, loop: Op, variable: Value) -> bool:
-        """Is the variable all that moves in the loop?"""
+        """Return whether the variable is the only part of the sum that moves in the loop."""
         return all(value is variable or loop not in self.dependence.home[value] for value in sum_.terms)
 
     def _in_the_loop(self, stores: Sequence[Store], read: Sequence[Sum], loop: Op, variable: Value) -> bool:

@@ -1,6 +1,6 @@
-"""What a launch computes and what it asks of memory, counted from the IR, and what that says of its time.
+"""The arithmetic and memory traffic of a launch, counted from the IR, and what they say of its time.
 
-Counts are between a least and a most: branches are counted by the cheaper and the dearer arm, loops by the ranges of
+Counts are between a least and a most. Branches are counted by the cheaper and the dearer arm, loops by the ranges of
 their bounds. A loop whose iterations only data decides has no most, unless the caller says how many to assume. The
 model is the roofline of Williams, Waterman and Patterson (Communications of the ACM 52(4), 2009).
 """
@@ -30,7 +30,7 @@ _NO_OPERATION = (
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a launch does, and the least time that it can take.
+    """The work of a launch, and the least time that it can take.
 
     Attributes:
         flops: floating-point operations, at least and at most: sums, products, quotients, roots, minima; an fma is two.
@@ -57,12 +57,12 @@ class Roofline:
 
     @property
     def bytes(self) -> float:
-        """From and to memory."""
+        """The bytes read from memory and written to it."""
         return self.bytes_read + self.bytes_written
 
     @property
     def is_exact(self) -> bool:
-        """Whether the operations are counted, not bounded or assumed."""
+        """True if the operations are counted, not bounded or assumed."""
         return self.flops[0] == self.flops[1] and self.functions[0] == self.functions[1] and not self.data_loops
 
     @property
@@ -72,7 +72,7 @@ class Roofline:
 
     @property
     def seconds(self) -> float | None:
-        """What memory or arithmetic alone takes at the least, by the most operations. None where no peak was given."""
+        """The least time that memory or arithmetic alone takes, by the most operations. None: no peak was given."""
         times = [t for t in (self._memory_seconds, self._flop_seconds) if t is not None]
         return max(times) if times else None
 
@@ -119,7 +119,7 @@ def roofline(
     bandwidth: float | None = None,
     peak_flops: float | None = None,
 ) -> Roofline:
-    """What a launch of a prepared kernel does.
+    """Count what a launch of a prepared kernel does.
 
     Args:
         kernel: the kernel.
@@ -157,7 +157,7 @@ def roofline(
 
 @dataclass
 class _Counts:
-    """Of a block, at least and at most; elements of arrays that are read and written."""
+    """The counts of a block, at least and at most, and those of the array elements that it reads and writes."""
 
     flops: Bounds = _NONE
     functions: Bounds = _NONE
@@ -219,7 +219,7 @@ class _Counting:
         return _Counts.either(then, orelse) if truth is None else then if truth else orelse
 
     def _truth(self, condition: Value) -> bool | None:
-        """Whether a comparison holds for every thread, or for none."""
+        """Return True if a comparison holds for every thread, False if it holds for none, else None."""
         made = self._made.get(condition)
         if not isinstance(made, Call) or not all(a.type.is_int for a in made.args):
             return None
@@ -264,7 +264,7 @@ def _plus(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _times(a: Bounds, b: Bounds) -> Bounds:
-    """Of numbers that are not negative; 0 times infinity is 0."""
+    """Multiply counts, which are not negative; 0 times infinity is 0."""
     return a[0] * b[0], a[1] * b[1] if a[1] and b[1] else 0
 
 

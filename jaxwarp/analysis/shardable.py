@@ -33,7 +33,7 @@ _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 @dataclass(frozen=True)
 class Split:
-    """How a launch is cut along a factor.
+    """The way in which a launch is cut along a factor.
 
     Attributes:
         axis: the grid axis that is cut.
@@ -54,7 +54,7 @@ class Whole:
 
 @with_deep_stack
 def find_splits(kernel: Kernel, factors: Factors) -> dict[str, Split | Whole]:
-    """What becomes of each factor. The kernel is a simplified one: more of it can be proved."""
+    """Return the split along each factor, or why there is none. Pass a simplified kernel: more of it can be proved."""
     analysis = _Analysis(kernel, factors)
     return {f: analysis.split(f) for f in dict.fromkeys(f for axes in factors for f in axes if f is not None)}
 
@@ -147,7 +147,7 @@ class _Check:
                 self._require_common(op.operands, op.loc)
 
     def _axis_factors(self, param: Param) -> Sequence[Any]:
-        """Of each axis; arrays of a thread's own have none."""
+        """Return the factor of each axis; arrays of a thread's own have none."""
         return self.analysis.factors.get(param, (None,) * param.rank)
 
     def _access(self, param: Param, indices: Sequence[Value], loc: Loc | None) -> None:
@@ -175,7 +175,7 @@ class _Check:
         self.reduced[param] = kinds.pop()
 
     def _is_decided(self, op: Call) -> bool:
-        """Is the result the same in the whole launch and in all of its parts?"""
+        """Return whether the result is the same in the whole launch and in all of its parts."""
         if op.builtin.name not in _COMPARISONS:
             return False
         left, right = op.args

@@ -30,7 +30,7 @@ class _Visit:
 
 
 class SingleAccess:
-    """Which arrays of a kernel are visited at most once."""
+    """The arrays of a kernel that are visited at most once."""
 
     def __init__(self, kernel: Kernel, ownership: Ownership):
         self.ownership = ownership
@@ -46,7 +46,7 @@ class SingleAccess:
         return self._once[param]
 
     def only(self, param: Param, kind: type[Load] | type[Store] | type[Atomic]) -> bool:
-        """Are all accesses of the array of one kind?"""
+        """Return whether all accesses of the array are of one kind."""
         return all(isinstance(visit.op, kind) for visit in self.visits.get(param, ()))
 
     def _collect(self, ops: Iterable[Op], loops: frozenset[Op], sides: dict[Op, int]) -> None:

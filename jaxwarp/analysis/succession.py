@@ -1,9 +1,9 @@
-"""When threads have to follow each other, and what a launch can be asked at run time to know that they need not.
+"""The order that threads must keep, and the questions to ask a launch at run time that show that they need not.
 
     y[i * width + j] = ...         no two threads meet if width >= the launch's second extent: known when it runs
 
-Indices are looked at as sums of thread indices and loop indices, whose coefficients are sums of products of what all
-threads share: extents, and integers passed by value.
+Indices are treated as sums of thread indices and loop indices. Their coefficients are sums of products of values that
+all threads share: extents, and integers passed by value.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Succession:
-    """How the threads of a launch whose stores may meet run on the CPU: after one another, on one core.
+    """The order of the threads of a launch whose stores may meet, on the CPU: after one another, on one core.
 
     Attributes:
         one_by_one: each thread ends before the next begins; else lanes may keep step.
@@ -204,10 +204,10 @@ def _is_short(form: Linear) -> bool:
 def told_at_run_time(
     forms: LinearForms, addresses: Sequence[Sequence[Value]], axes: frozenset[int]
 ) -> tuple[Apart, ...] | None:
-    """What to ask to know that threads which differ on these grid axes do not meet at any of the addresses.
+    """Return questions that show at run time that threads which differ on these grid axes do not meet at any address.
 
-    None: there is no such question. An index on one axis of the array that moves with some of the grid axes is asked
-    to tell these apart.
+    None: there are no such questions. A question is about an index on one axis of the array, and tells apart the grid
+    axes that the index moves with.
     """
     left, found = set(axes), list[Apart]()
     for column in zip(*addresses, strict=True):

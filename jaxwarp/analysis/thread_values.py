@@ -1,10 +1,10 @@
-"""What integers of a kernel are, thread by thread: those that depend on the thread's index alone.
+"""The integers of a kernel that depend on the thread's index alone, thread by thread.
 
     west = x - 1 if x > 0 else nx - 1        nx - 1, 0, 1, ..., nx - 2 along the grid axis of x
 
 A value is an array with an axis for each axis of the grid, of extent 1 where it does not depend on that thread index:
-in a launch of 4096 by 4096 a neighbour's column is 4096 numbers. They are computed as the kernel computes them, in
-arithmetic that wraps. What depends on loops, on data or on extents that are not known is not known; nor are values for
+in a launch of 4096 by 4096 a neighbour's column is 4096 numbers. The values are computed as the kernel computes them,
+in arithmetic that wraps. A value is not known if it depends on loops, on data or on unknown extents, or if there are
 very many threads.
 """
 

@@ -42,7 +42,7 @@ def _loops(block: Block, around: Op | None) -> Iterator[tuple[Op, Op]]:
 
 
 def _done_later(kernel: Kernel, loop: Op, outermost: dict[Op, Op]) -> Iterator[Store | Atomic]:
-    """What threads write after the loop, or before it when they come to it again."""
+    """Yield the writes of threads after the loop, or before it if they come to it again."""
     inside, is_later = {loop, *(op for block in loop.blocks for op in walk(block))}, False
     again = set[Op]() if outermost[loop] is loop else {op for block in outermost[loop].blocks for op in walk(block)}
     for op in walk(kernel.body):
@@ -52,7 +52,7 @@ def _done_later(kernel: Kernel, loop: Op, outermost: dict[Op, Op]) -> Iterator[S
 
 
 class _Watch:
-    """What decides whether a loop goes on."""
+    """The values that decide whether a loop goes on."""
 
     def __init__(self, loop: While, kernel: Kernel):
         self.loop = loop

@@ -97,8 +97,8 @@ def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count:
 
 
 def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], count: int) -> None:
-    """As Warp copies: elements of contiguous arrays in their order in memory, whatever the shapes; without offsets and
-    count all of `src`, to a target that may be larger."""
+    """Copy elements of contiguous arrays in memory order, whatever their shapes, as Warp does. Without offsets and a
+    count, copy all of `src`, to a target that may be larger."""
     target.require_writable("written")
     if not (isinstance(src, MemoryArray) or any(offsets) or count):
         target.assign(src)
@@ -134,7 +134,8 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
 
 
 def _is_one_number(source: Any, target: Any) -> bool:
-    """Whether elements are one number of the same type each: a vector of one, say, and a number."""
+    """Return whether elements of both types are one number of the same scalar type, such as a vector of one and a
+    number."""
     types = (source, target)
     if source == target or any(isinstance(t, Struct) for t in types):
         return False

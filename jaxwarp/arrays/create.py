@@ -30,7 +30,7 @@ from jaxwarp.types import Array, as_dtype, element_shape, float32
 
 
 class _Options(NamedTuple):
-    """Of new arrays outside of JAX; elsewhere they have no effect."""
+    """Options of new arrays outside of JAX. They have no effect elsewhere."""
 
     device: Any = None
     requires_grad: bool | None = False
@@ -39,14 +39,14 @@ class _Options(NamedTuple):
     ndim: int | None = None
 
     def place(self, scope: Scope | None, name: str) -> Scope | None:
-        """Where an array is made: outside of JAX on a device."""
+        """Return the memory in which an array is made. Outside of JAX it is that of the chosen device."""
         if scope is not HOST:
             return scope
         found = place_of_device(self.device, name)
         return host_memory(self.pinned) if found is HOST else found
 
     def pinned_as(self, src: Any) -> _Options:
-        """As an array is, where nobody says."""
+        """Return the options with `pinned` as it is in the array `src`, if `pinned` was not given."""
         return self._replace(pinned=src.pinned) if self.pinned is None and isinstance(src, HostArray) else self
 
     def checked(self, shape: Any, name: str) -> tuple[Any, ...]:

@@ -54,14 +54,15 @@ class PlacedValue(NamedTuple):
 
     @property
     def in_records(self) -> InRecords | None:
-        """Of an array with gaps between its elements, the records of which it is a field."""
+        """The records of which the array is a field, if its elements have gaps between them."""
         array, region = self.array, self.region
         if region is None or region.is_dense or not isinstance(array, HostArray) or region is not array.region:
             return None  # none, or a tape has moved it
         return array.in_records
 
     def describe(self) -> Given:
-        """As `describe`, but 64-bit data are that: they do not go through JAX."""
+        """Describe the value as the function `describe` does, but keep 64-bit data as they are: they do not go through
+        JAX."""
         if self.region is not None:
             element = self.array.dtype if isinstance(self.array, LiveArray) else None
             return Given("buffer", self.region.shape, self.region.dtype, element=element)
@@ -79,7 +80,7 @@ class Checked(NamedTuple):
 
     @property
     def launch(self) -> Launch:
-        """What it is, apart from the values."""
+        """The launch without its values."""
         return self.plan.launch
 
 
@@ -108,7 +109,8 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
 
 
 def places_given_twice(values: Sequence[PlacedValue]) -> tuple[int | None, ...]:
-    """Of arrays that are given to several arguments, a number for each; nothing where there are none."""
+    """Return a number for each array that is given to several arguments, and None for the others. Return an empty tuple
+    if there are no such arrays."""
     places = [None if value.region is None or not value.region.size else place_of(value.region) for value in values]
     known = [place for place in places if place is not None]
     if len(set(known)) == len(known):
@@ -140,7 +142,7 @@ def _given(scope: Scope, value: Any, annotation: Any) -> PlacedValue:
 
 
 def _bits(keys: jax.Array, annotation: Any) -> jax.Array:
-    """What keys of JAX consist of, for an argument that is one."""
+    """Return the bits of JAX keys, for an argument that is annotated as a key."""
     element = annotation.dtype if isinstance(annotation, Array) else annotation
     if element != KEY:
         raise KernelTypeError(
@@ -151,7 +153,7 @@ def _bits(keys: jax.Array, annotation: Any) -> jax.Array:
 
 
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> PlacedValue:
-    """Where an argument is, and what is known of it."""
+    """Return an argument together with its place in memory."""
     try:
         return _given(scope, given, kernel.leaves[index].annotation)
     except KernelError as error:
@@ -238,21 +240,22 @@ def on_records(launch: Launch, records: tuple[tuple[int, Place], ...]) -> Launch
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What every launch with one signature does.
+    """The plan that every launch with one signature follows.
 
     Attributes:
-        kernel: what is launched.
-        launch: its shapes are those of the arguments.
-        arguments: of the kernel.
-        shapes: of the arguments.
-        converters: what makes an operand of each value, or None.
-        written: the place in the source where each argument that the kernel writes is written first.
-        overwritten: of each of these, whether some of what it held stays or is added to, and whether that decides what
-            is written.
-        untouched: arguments of which nothing is read or written, such as fields of structs.
-        added_to: those with atomics, of which code may make copies that it adds as a whole.
-        endless: arguments that are memory, where a kernel finds objects by their ids.
-        same: arguments in the place of others, which stand for them, by their numbers.
+        kernel: the kernel that is launched.
+        launch: the launch, with the shapes of the arguments.
+        arguments: the arguments of the kernel.
+        shapes: the shapes of the arguments.
+        converters: the function that makes an operand of each value, or None.
+        written: for each argument that the kernel writes, the place in the source of the first write.
+        overwritten: for each of these, whether some of its old contents stay or are added to, and whether the written
+            values depend on the old contents.
+        untouched: arguments that the kernel neither reads nor writes, such as some fields of structs.
+        added_to: arguments with atomics. The code may accumulate into copies of these and add each copy as a whole.
+        endless: arguments that stand for all memory, in which a kernel finds objects by their ids.
+        same: for arguments in the same memory as another one, by their numbers, the number of the one that replaces
+            them.
     """
 
     kernel: Kernel
@@ -269,7 +272,7 @@ class Plan:
 
     @cached_property
     def code(self) -> NativeCode:
-        """Of the launch on the CPU, on dense arrays."""
+        """The native code of the launch on the CPU, for dense arrays."""
         return code_of(self.launch.kernel, self.launch.fma, self.launch.grid, self.shapes)
 
     @cached_property
@@ -285,11 +288,11 @@ class Plan:
 
     @cached_property
     def pulls(self) -> dict[Any, Any]:
-        """What `pullback.known_pull` has found."""
+        """The results of `pullback.known_pull` so far."""
         return {}
 
     def by_value(self, index: int, value: Any) -> np.ndarray:
-        """What the launch is given for an argument that is passed by value: a copy."""
+        """Return the operand for an argument that is passed by value: a copy."""
         convert = self.converters[index]
         return np.array(value if convert is None else convert(value))
 
@@ -350,7 +353,7 @@ def _make_plan(
 
 
 def _decides(access: Access) -> bool:
-    """Whether what an argument held decides what is written."""
+    """Return whether the values that are written depend on the old contents of an argument."""
     return bool(access.loads) or any(a.kind not in ("add", "sub") for a in access.atomics)
 
 
@@ -381,7 +384,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Convert
 
 
 def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -> None:
-    """What the kernel writes must be memory that may be written, and no other array that it uses may overlap it."""
+    """Check that the kernel writes only to writable memory, and that no other array it uses overlaps that memory."""
     arguments = plan.arguments
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
@@ -425,7 +428,7 @@ def _memory_of(scope: Scope) -> str:
 
 
 def _read_only(where: str, line: Loc | None, array: MemoryArray | None, value: Any) -> KernelTypeError:
-    """What to say of an argument that a kernel writes and may not."""
+    """Return the error for an argument that a kernel writes but that may not be written."""
     hint = "write to an output, or to a copy"
     match array:
         case HostArray():

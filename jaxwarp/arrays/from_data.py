@@ -222,7 +222,7 @@ def _placed(
 
 
 def _struct_of(data: Any) -> Struct | None:
-    """Of a list of instances their struct."""
+    """Return the struct of the instances in a (nested) list."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return struct_of(type(data))

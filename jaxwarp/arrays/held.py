@@ -30,7 +30,8 @@ VALUES = _NUMBERS | {type(None)}  # which never change; None is an array without
 
 
 def token_of(value: Any) -> Any:
-    """What decides a launch on a value but for where it is, and its contents; None where it is not that simple."""
+    """Return a token of everything about a value that affects a launch, except its address and contents. Return None if
+    the value is not simple enough."""
     kind = type(value)
     if kind is HostArray:
         return value.token
@@ -84,7 +85,8 @@ class Held:
         self.token = None if None in tokens else alike(tokens)
 
     def holds(self, value: Any) -> bool:
-        """Whether nothing of it has changed."""
+        """Return whether nothing about the struct has changed, apart from the contents of values passed by value. If
+        those have changed, drop `operands`."""
         if self._value() is not value or not _are_same(value, self._fields):
             return False
         for part, fields in self._inner:
@@ -116,7 +118,8 @@ class Held:
         return not self._copied or [a.tobytes() for a in self._copied] == self._contents
 
     def with_numbers(self, value: Any) -> Held | None:
-        """What is known where fields hold other numbers than before, of the types of those; None: there is more."""
+        """Return a `Held` for a struct in which only numbers have changed, each to one of the same type. Return None if
+        anything else has changed."""
         now, leaves = tuple(value.__dict__.values()), [*self.leaves]
         if self._value() is not value or len(now) != len(self._fields):
             return None
@@ -135,13 +138,13 @@ class Held:
 
     @property
     def references(self) -> dict[int, int]:
-        """By the number of an object: how many references there are to it from here."""
+        """The number of references from here to each object, by the object's `id`."""
         inner = chain.from_iterable((part, *held) for part, held in self._inner)
         return Counter(map(id, chain(self.leaves, self._fields, inner, self._memory, self._copied)))
 
     @property
     def scope(self) -> Outside | None:
-        """Where its first array is."""
+        """The scope of its first array."""
         return self._arrays[0][0].scope if self._arrays else None
 
 
@@ -152,7 +155,7 @@ def keep(value: Any, key: object, found: Any) -> None:
 
 
 def kept(value: Any, key: object) -> Any:
-    """What was kept of a struct by a key; None: nothing, or it has changed."""
+    """Return what was stored for a struct under a key. Return None if nothing was stored or the struct has changed."""
     held = _held_of(value)
     return None if held is None else held.operands.get(key)
 
@@ -169,13 +172,13 @@ def _held_of(value: Any) -> Held | None:
 
 
 def are_held_alone(value: Any, structs: list[Any], arrays: list[np.ndarray]) -> bool:
-    """Whether structs in a struct, and arrays, are nobody else's, but for what is held of it here: nobody sees whether
-    they change.
+    """Return whether nothing else refers to the structs and arrays in a struct, except the `Held` of this module, so
+    that nobody can see them change.
 
-    Somebody is also who uses them just now: a program of JAX that runs, or a launch of another thread.
+    A current user, such as a running JAX program or a launch in another thread, also counts as a reference.
 
     Args:
-        structs, arrays: each is in one field, and else in these lists alone. Arrays are views, each of another array.
+        structs, arrays: each is in one field and otherwise only in these lists. Each array is a view of another array.
     """
     number = id(value)
     alone: list[Any] = [_found[number]] if number in _found else []
@@ -194,7 +197,7 @@ _IN_LIST = _counts([object()])[0]
 
 
 def _are_same(value: Any, fields: tuple[Any, ...]) -> bool:
-    """Whether the fields of a struct are these objects."""
+    """Return whether the fields of a struct are these objects."""
     now = value.__dict__.values()
     return len(now) == len(fields) and all(map(is_, now, fields))
 
@@ -205,7 +208,7 @@ def _are_arrays(struct: Struct) -> tuple[bool, ...]:
 
 
 def parts_of(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
-    """As `spread`, with a `Held` in place of the leaves of a struct that has one."""
+    """Spread the arguments as `spread` does, but keep a `Held` in place of the leaves of a struct that has one."""
     if not kernel.has_structs:
         return list(values)
     found: list[Any] = []
@@ -232,7 +235,7 @@ def flat(parts: Sequence[Any]) -> list[Any]:
 
 
 def _held(struct: Struct, value: Any) -> Held | None:
-    """What is known of a struct; None: it has to be looked at each time."""
+    """Return the `Held` of a struct. Return None if the struct has to be examined at each launch."""
     found = _found.get(id(value))
     if found is not None and found.holds(value):
         return found

@@ -74,7 +74,7 @@ class InRecords(NamedTuple):
     bytes: tuple[int, int]
 
     def is_apart_from(self, other: InRecords) -> bool:
-        """Whether the two have no byte in common, where they are of the same records."""
+        """Return whether the two fields have no byte in common, provided that they belong to the same records."""
         is_alike = self.region.shape[:-1] == other.region.shape[:-1] and self.region.nbytes == other.region.nbytes
         return is_alike and (self.bytes[1] <= other.bytes[0] or other.bytes[1] <= self.bytes[0])
 
@@ -123,7 +123,7 @@ class HostArray(LiveArray):
 
     @property
     def is_writable(self) -> bool:
-        """Whether launches and copies may write to it."""
+        """True if launches and copies may write to the array."""
         return self._is_writable
 
     @is_writable.setter
@@ -143,7 +143,7 @@ class HostArray(LiveArray):
         return made
 
     def __bool__(self) -> bool:
-        """Whether it has elements, as in Warp: `array or other`."""
+        """Return whether the array has elements, as in Warp: `array or other`."""
         return len(self) > 0
 
     def __copy__(self) -> HostArray:
@@ -153,7 +153,7 @@ class HostArray(LiveArray):
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What it holds, on its device, and its gradient; not that it is part of another array."""
+        """Pickle the contents, the device and the gradient, but not that the array is part of another one."""
         HOST.require_settled(f"pickling an {self.label}")
         device = None if self.scope is HOST else str(self.device)
         return _unpickled, (type(self), self.type, contents_of(self._region), device, self._grad)
@@ -174,7 +174,7 @@ class HostArray(LiveArray):
 
     @property
     def region(self) -> Region:
-        """Where it is."""
+        """The array's memory."""
         return self._region
 
     @cached_property
@@ -184,8 +184,8 @@ class HostArray(LiveArray):
 
     @cached_property
     def token(self) -> Any:
-        """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
-        field of records that do."""
+        """A token of everything about the array that affects a launch, except its address. None if its elements are
+        neither contiguous nor a field of contiguous records."""
         region = self._region
         if self.scope is not HOST:
             on_gpu = self.dtype, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES
@@ -229,7 +229,7 @@ class HostArray(LiveArray):
 
     @property
     def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Where it is."""
+        """The device of the array."""
         return device_of(self.scope)
 
     def require_writable(self, what: str) -> None:
@@ -303,13 +303,14 @@ class HostArray(LiveArray):
 
     @property
     def pinned(self) -> bool:
-        """Whether GPUs copy from and to the memory without a detour: memory of the host that was made so."""
+        """True if the array is in pinned host memory, which GPUs copy to and from directly."""
         return isinstance(self.owner.memory, Pinned)
 
     @property
     def retain_grad(self) -> bool:
-        """Whether `Tape.backward` keeps the derivative by what the array holds after the tape's last write to it; else
-        the gradient of what the tape writes is used up. Parts of the array share it."""
+        """True if `Tape.backward` keeps the derivative with respect to the array's contents after the tape's last
+        write. Otherwise the gradient of an array that the tape writes is used up. Parts of the array share this
+        setting."""
         return self._grad is not None and self._grad.owner.is_retained
 
     @retain_grad.setter
@@ -408,7 +409,7 @@ class HostArray(LiveArray):
         return made
 
     def _is_element_of(self, size: int) -> bool:
-        """Whether an element is this many bytes, side by side."""
+        """Return whether an element takes `size` bytes, without gaps."""
         inner = self.region.strides[self.ndim :]
         dense = dense_strides(self.components, self.region.dtype.itemsize)
         return math.prod(self.components) * self.region.dtype.itemsize == size and inner == dense
@@ -440,7 +441,7 @@ class HostArray(LiveArray):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it has a gradient: integers have none, whatever was asked for."""
+        """True if the array has a gradient. Arrays of integers never have one, even if it was requested."""
         return self._grad is not None
 
     @requires_grad.setter
@@ -458,7 +459,7 @@ class HostArray(LiveArray):
 
     @property
     def grad(self) -> HostArray | None:
-        """What `Tape.backward` adds the derivative to; None: nothing is wanted."""
+        """The array to which `Tape.backward` adds the derivative; None if no derivative is wanted."""
         if self._grad is not None:
             self._grad.owner.follow()
         return self._grad

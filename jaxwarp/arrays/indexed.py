@@ -46,7 +46,7 @@ class IndexedArray:
 
     @property
     def indices(self) -> list[Any]:
-        """For each axis the array of indices, or None."""
+        """The array of indices of each axis; None for an axis without indices."""
         return [getattr(self, f"indices{axis}") for axis in range(self.ndim)]
 
     @property
@@ -69,7 +69,7 @@ class IndexedArray:
 
     @property
     def device(self) -> Device:
-        """Where it is, outside of JAX."""
+        """The device of the array, outside of JAX."""
         return self.data.device
 
     @property
@@ -83,7 +83,7 @@ class IndexedArray:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether its array has a gradient."""
+        """True if the underlying array has a gradient."""
         return self.data.requires_grad
 
     @property
@@ -196,7 +196,8 @@ def _with_axes(given: HostArray, count: int) -> HostArray:
 
 @functools.cache
 def _copies() -> tuple[Kernel, Kernel]:
-    """What copies elements at indices to an array, and back; made when they are needed first."""
+    """Return two kernels: one copies the elements at indices to an array, the other copies them back. The kernels are
+    made when they are first needed."""
 
     @func
     def at(indices: array[int], i: int):  # pyright: ignore[reportInvalidTypeForm]

@@ -136,7 +136,8 @@ def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **
 
 
 class Target(NamedTuple):
-    """Where a launch outside of JAX happens: None says that the arrays decide; of a stream, the one that is chosen."""
+    """The place of a launch outside of JAX, and the queue of its stream. Without a place, the arrays decide; without a
+    queue, the current stream is used."""
 
     place: Outside | None
     queue: Queue | None
@@ -146,7 +147,7 @@ NOWHERE = Target(None, None)
 
 
 def _target(device: Any, stream: Any) -> Target:
-    """Where a launch is asked for."""
+    """Return the place and the stream that a launch requests."""
     if isinstance(stream, Stream):
         found = gpu_scope(stream.device.ordinal)
         if device is not None and place_of_device(device, "launch") is not found:
@@ -158,7 +159,7 @@ def _target(device: Any, stream: Any) -> Target:
 
 
 def _place(target: Target, parts: Sequence[Any]) -> Outside:
-    """Where a launch happens: as asked for, or where its arrays are."""
+    """Return the place of a launch: the requested one, or else that of its arrays."""
     if target.place is not None:
         return target.place
     for value in parts:
@@ -181,7 +182,7 @@ class Bounds(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of threads."""
         return math.prod(self.shape)
 
 
@@ -227,11 +228,11 @@ class Launch:
 
     @property
     def device(self) -> Device:
-        """Where it happens."""
+        """The device on which the launch runs."""
         return device_of(_place(self._target, spread(self.kernel.given(self.params), self.params)))
 
     def checked(self) -> Checked:
-        """Where it would happen, and what is known of it; nothing is launched."""
+        """Check the launch and return it with its place, without running it."""
         kernel = self.kernel.given(self.params)
         given = spread(kernel, self.params)
         return check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
@@ -442,7 +443,8 @@ def _defer(
 
 
 def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
-    """Where a launch and all its arrays are, if they are arrays of ours, which stay where they are."""
+    """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise, or if a
+    stream was requested."""
     arrays = [value for value in given if isinstance(value, HostArray)]
     is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
     place = _place(target, given)
@@ -459,8 +461,8 @@ def _leaves_as_now(kernel: Kernel, params: list[Any]) -> list[Any]:
 
 
 def _as_now(value: Any, annotation: Any) -> Any:
-    """What a launch that is kept has for an argument: values as they are now, arrays, grids and meshes as they are
-    then."""
+    """Return the form in which a stored launch keeps an argument. It copies values now, and uses arrays, grids and
+    meshes as they are when it runs."""
     if isinstance(value, np.ndarray):
         return value if isinstance(annotation, Array) else value.copy()
     if handled(value) is None and (struct := struct_of(type(value))) is not None:

@@ -230,7 +230,8 @@ class _Known:
         return code_of(launch.kernel, launch.fma, launch.grid, shapes)
 
     def operands(self, seen: Sequence[Any]) -> Any:
-        """Where the arguments are, and what they are as operands, None for arrays; unless arrays overlap."""
+        """Return the addresses of the arguments, and their operands, which are None for arrays. Return None if memory
+        that is written overlaps other memory in use."""
         addresses, kept = self._places(seen, 0)
         for i, offset in self._offsets:
             addresses[i] -= offset
@@ -246,7 +247,8 @@ class _Known:
         return addresses, kept
 
     def _places(self, seen: Sequence[Any], first: int) -> tuple[list[int], list[Any]]:
-        """Where arguments are, of which `first` is the number of the first one, and what they are as operands."""
+        """Return the addresses of arguments, the first of which has the number `first`, and their operands, which are
+        None for arrays."""
         addresses: list[int] = []
         kept: list[Any] = []
         for value in seen:
@@ -271,7 +273,7 @@ class _Known:
         return addresses, kept
 
     def _operand(self, index: int, value: Any) -> tuple[Any, Any, int]:
-        """What is no array of ours, what it is as an operand, of NumPy or `ctypes`, and where that is."""
+        """Return a value that is not a jaxwarp array, its operand of NumPy or `ctypes`, and the operand's address."""
         convert = self._converters[index]
         plain, made = self._plain[index]
         if made is not None and plain.has(value):
@@ -303,7 +305,8 @@ class _Known:
         return Launched(self.plan, HOST, given, regions, values, True)
 
     def _are_apart(self, addresses: Sequence[Any]) -> bool:
-        """Whether no array that is written overlaps another one, but for those that are in one place again."""
+        """Return whether no written array overlaps another one, except for arguments that share memory as they did when
+        they were checked."""
         if any(addresses[i] != addresses[first] for i, first in self._same.items()):
             return False
         for i in self._written:
@@ -381,7 +384,8 @@ def _ctype_of(scalar: Scalar) -> Any:
 
 
 def _remember(kernel: Kernel, key: Any, checked: Checked) -> _Known | None:
-    """What launches like this one need not look for again, unless there is more to do."""
+    """Store and return the checks of a launch for later launches like it. Return None if those launches need more than
+    these checks."""
     if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
         return None
     if any(checked.values[i].in_records is not None for i in checked.plan.added_to):

@@ -170,7 +170,7 @@ def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: 
 
 
 def _function(function: Any) -> Func | Function | Intrinsic:
-    """What a kernel can call."""
+    """Convert a function or a lambda to a function that kernels can call."""
     if isinstance(function, (Func, Function, Intrinsic)):
         return function
     if not isinstance(function, types.FunctionType):
@@ -192,7 +192,8 @@ _functions: dict[Any, Func] = {}
 
 
 def _identity(function: types.FunctionType) -> Any:
-    """What decides what a function does; None where that may be anything: names of modules other than ours, say."""
+    """Return a key for the behaviour of a function. Return None if the behaviour may change, for instance because the
+    function names modules other than jaxwarp's."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     names = [function.__globals__[n] for n in function.__code__.co_names if n in function.__globals__]
     kept = []
@@ -238,7 +239,7 @@ _PARTS = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
 
 
 def _is_text_of(text: str, code: types.CodeType) -> bool:
-    """Whether the lambda is compiled from this text of its file: files change."""
+    """Return whether the lambda was compiled from this text of its file, which may have changed since."""
     waiting = [compile(text, code.co_filename, "exec", dont_inherit=True)]
     while waiting:
         made = waiting.pop()
@@ -342,8 +343,8 @@ _UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "abs": "abs"}
 
 
 def _is_operand(array: HostArray | IndexedArray, value: Any) -> bool:
-    """Whether it is ours to compute with: other libraries' arrays have operators of their own, but vectors and matrices
-    are NumPy's outside of kernels."""
+    """Return whether `value` is an operand of jaxwarp's operators. Arrays of other libraries are not: they have their
+    own operators. Vectors and matrices like the elements are, although they are NumPy arrays outside of kernels."""
     if isinstance(value, np.ndarray) and not isinstance(value, HostValue):
         components = memory_axes(array.dtype)
         return bool(components) and value.shape == components

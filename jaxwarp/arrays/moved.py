@@ -32,8 +32,9 @@ def struct_to(self: Any, device: Any) -> Any:
 
 
 def device_for(device: Any, where: str, data: Any = None) -> Device:
-    """Where a volume or a texture is made: on the device that is named; or where its data is, if that is an array of
-    jaxwarp; or on the one that is chosen. A program of JAX places its own arrays.
+    """Return the device on which a volume or a texture is made. This is the named device, or else that of its data if
+    the data is a jaxwarp array, or else the current device. While JAX traces it is the CPU: a JAX program places its
+    own arrays.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.
@@ -44,7 +45,8 @@ def device_for(device: Any, where: str, data: Any = None) -> Device:
 
 
 def fields_on(kind: type, held: dict[str, Any], device: Device) -> dict[str, Any]:
-    """What a struct holds, with copies on a GPU of arrays of NumPy. Those of JAX stay where they are."""
+    """Return the fields of a struct. If the device is a GPU, replace NumPy arrays with copies on it. JAX arrays stay
+    where they are."""
     struct = struct_of(kind)
     if device.is_cpu or struct is None:
         return held

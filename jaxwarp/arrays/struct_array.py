@@ -27,7 +27,7 @@ class StructArray(HostArray):
 
     @property
     def struct(self) -> Struct:
-        """What its elements are."""
+        """The struct type of the elements."""
         return self.type.dtype
 
     def field(self, name: str) -> HostArray:
@@ -52,8 +52,9 @@ class StructArray(HostArray):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Array, Region, dict[bool, dict[str, Any]]]]:
-        """Of the fields that were asked for: the type, where it is, and what an array of it finds out about itself, by
-        whether it may be written. No array, which would hold this one, and be held by it."""
+        """The type, the region and cached properties of each field that was requested so far. There is one set of
+        properties for writable arrays, another one for read-only arrays. No array is stored: it would refer to this
+        array, and this array to it."""
         return {}
 
     def _place(self, name: str) -> tuple[Array, Region, dict[bool, dict[str, Any]]]:

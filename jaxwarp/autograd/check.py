@@ -18,7 +18,7 @@ _HEADS = ("input", "output", "largest error", "derivative", "difference", "relat
 
 
 class _Options(NamedTuple):
-    """How a check is made."""
+    """The options of a check."""
 
     eps: float
     atol: float
@@ -53,8 +53,9 @@ def gradcheck(  # noqa: PLR0913 - the signature users know from Warp
     show_summary: bool = True,
     restore_inputs: bool = True,
 ) -> bool:
-    """Whether the derivatives of a launch, or of a Python function that launches, are those that differences show:
-    |derivative - difference| <= atol + rtol |difference| everywhere, and none is NaN.
+    """Check the derivatives of a launch, or of a Python function that launches, against finite differences.
+
+    The check passes if |derivative - difference| <= atol + rtol |difference| everywhere, and none is NaN.
 
     Args:
         function, dim, inputs, outputs, input_output_mask, device, max_blocks, block_dim: see `jacobian`.
@@ -139,7 +140,7 @@ def gradcheck_tape(  # noqa: PLR0913 - the signature users know from Warp
 
 
 class _Row(NamedTuple):
-    """What is said of one Jacobian."""
+    """The report on one Jacobian."""
 
     cells: tuple[str, ...]
     problem: str

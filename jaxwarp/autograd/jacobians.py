@@ -87,7 +87,9 @@ def jacobian_fd(  # noqa: PLR0913 - the signature users know from Warp
     plot_jacobians: bool = False,
     restore_inputs: bool = True,
 ) -> dict[Pair, Any]:
-    """As `jacobian`, by central differences: each number of the inputs is moved by `eps` to both sides.
+    """Compute what `jacobian` does by central differences: each number of the inputs is moved by `eps` to both sides.
+
+    The quotients use the moved numbers as they were rounded, and are computed in float64.
 
     Quotients are of what the numbers became when they were rounded, and are computed in float64.
 
@@ -147,8 +149,11 @@ def _sweeps(run: Run, inputs: Sequence[Any], outputs: Sequence[Any], pairs: Sequ
 
 @contextlib.contextmanager
 def _gradients_kept(arrays: Sequence[HostArray]) -> Iterator[list[Region]]:
-    """Where the gradients of arrays are; they get back what they hold now. Meanwhile none is retained: that is the
-    derivative by what an array holds last, not by what it held first."""
+    """Yield the regions of the gradients of arrays, and restore their contents afterwards.
+
+    Meanwhile no gradient is retained: a retained one is the derivative by what an array holds last, not by what it held
+    first.
+    """
     regions = [grad.region for array in arrays if (grad := array.grad) is not None]
     kept = [contents_of(region) for region in regions]
     retained = {id(region.owner): region.owner for region in regions if region.owner.is_retained}
@@ -224,7 +229,7 @@ def _slopes(subject: Subject, region: Region, place: int, wanted: Sequence[int],
 
 
 def _blank(given: HostArray, output: HostArray) -> np.ndarray:
-    """What a Jacobian is written to: NaN."""
+    """Return the array that a Jacobian is written to, full of NaN."""
     shape = (output.region.size, given.size, *element_shape(given.dtype))
     return np.full(shape, np.nan, given.region.dtype)
 

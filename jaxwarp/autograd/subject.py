@@ -1,4 +1,4 @@
-"""What is differentiated here: a launch, or a Python function that launches. It is run, and what it wrote is undone."""
+"""The subject of differentiation: a launch, or a Python function that launches. A run's writes are undone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Run(Tape):
 
 
 class Subject(NamedTuple):
-    """What is differentiated.
+    """The launch or function that is differentiated.
 
     Attributes:
         what: the function of this package that was called, for errors.
@@ -125,7 +125,7 @@ class Subject(NamedTuple):
 
 
 def require_pairs(subject: Subject, pairs: Sequence[Pair]) -> None:
-    """There is something to differentiate.
+    """Refuse a call in which there is nothing to differentiate.
 
     Raises:
         KernelValueError: no array has a gradient.
@@ -148,7 +148,7 @@ def subject_of(
     block_dim: int | str | None,
     restore_inputs: bool,
 ) -> Subject:
-    """What a call differentiates. What launches write is always undone.
+    """Return what a call differentiates. Writes of launches are always undone.
 
     Raises:
         KernelTypeError, KernelValueError: arguments are missing.

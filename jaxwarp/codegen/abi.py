@@ -37,7 +37,7 @@ DEFAULT_BLOCK = 256
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """What decides about CUDA code besides its kernel.
+    """The options that, besides the kernel, determine the CUDA code.
 
     Attributes:
         block: threads per block of launches.
@@ -67,7 +67,7 @@ NO_CUDA_OPTIONS = CudaOptions()
 
 @dataclass(frozen=True)
 class Cut:
-    """How a launch may be cut into pieces that run at the same time, on the CPU.
+    """The ways in which a CPU launch may be cut into pieces that run at the same time.
 
     Attributes:
         max_unsplit_threads: the most threads of a pool by which it is not cut.
@@ -108,7 +108,10 @@ class LaunchCode:
 
 
 def index_bits_of(grid: Sequence[Any], shapes: Sequence[Sequence[Any]]) -> int:
-    """Whether 32 bits are enough for every index of a launch, else 64. What is no integer is not known."""
+    """Return 32 if 32 bits are enough for every index of a launch, else 64.
+
+    An extent that is not an integer is unknown; the result is then 64.
+    """
     extents = (tuple(grid), *shapes)
     sizes = [math.prod(map(int, s)) for s in extents if all(isinstance(n, (int, np.integer)) for n in s)]
     return 32 if len(sizes) == len(extents) and max(sizes) < _INDEX32_LIMIT else 64
@@ -147,7 +150,7 @@ class LaunchAttributes:
 
 @dataclass(frozen=True)
 class CopiesAttributes:
-    """Those of a launch that has memory for copies of arrays. `costs` are as `Plan::Copies` in launch.h has them."""
+    """The attributes of a launch that has memory for copies of arrays. `costs`: see `Plan::Copies` in launch.h."""
 
     copies: int
     scratch: int
@@ -156,12 +159,12 @@ class CopiesAttributes:
 
 
 def attributes_of(declared: LaunchAttributes | CopiesAttributes) -> dict[str, Any]:
-    """Those of the custom call, one for each field."""
+    """Return the attributes of the custom call, one for each field."""
     return {_NAMES.get(f.name, f.name): _encoded(getattr(declared, f.name)) for f in fields(declared)}
 
 
 def _encoded(value: str | bytes | int | Sequence[int]) -> Any:
-    """As JAX takes it."""
+    """Convert a value to the form that JAX accepts for an attribute."""
     if isinstance(value, (str, bytes)):
         return value
     return np.int64(value) if isinstance(value, int) else np.array(value, np.int64)

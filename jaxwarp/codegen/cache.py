@@ -46,7 +46,7 @@ def key(*parts: str | bytes) -> str:
 
 
 def folder() -> Path | None:
-    """Where entries are kept; None if caching is off."""
+    """Return the folder that holds the cache entries, or None if caching is off."""
     given = os.environ.get("JAXWARP_CACHE_DIR")
     if given is not None:
         return Path(given) if given else None
@@ -151,7 +151,7 @@ class Stored(NamedTuple):
 
 
 def entries() -> list[Stored]:
-    """What is kept, the last used first."""
+    """Return the entries of the cache, the most recently used first."""
     base = _folder()
     return [] if base is None or not base.is_dir() else _entries(base)
 

@@ -1,6 +1,6 @@
-"""Which block size was measured to be the fastest: kept by the GPU, and by all that decides about a launch's code.
+"""The block sizes that were measured to be fastest, for each GPU and everything that determines a launch's code.
 
-In memory, and on disk beside compiled code (`cache.py`). See docs/design/0037-autotuning.md.
+They are kept in memory, and on disk beside compiled code (`cache.py`). See docs/design/0037-autotuning.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_KNOWN = 4096
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was measured: the seconds of a launch by block size, and which of these is to be used."""
+    """The result of a measurement: the seconds that a launch takes, by block size, and the block size to use."""
 
     block: int
     times: dict[int, float]
@@ -54,7 +54,7 @@ def key_of(
 
 
 def tuning(key: str) -> Tuning | None:
-    """What was measured, in this process or before."""
+    """Return the result of a measurement made in this process or an earlier one, or None if there is none."""
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()

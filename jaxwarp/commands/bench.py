@@ -127,7 +127,7 @@ def _times(call: Callable[..., Any], arguments: dict[str, Any], written: Sequenc
 
 
 def _copy_seconds(moved: int, rounds: int) -> float:
-    """What JAX takes to copy an array, reading and writing that many bytes together."""
+    """Return the seconds JAX takes to copy an array, where reads and writes add up to `moved` bytes."""
     source = jnp.ones(max(1, moved // 8), jnp.float32)
     copy = jax.jit(lambda x: x + 1.0, donate_argnums=0)
     source = jax.block_until_ready(copy(source))

@@ -23,7 +23,7 @@ _PACKAGES = ("jaxwarp", "jax", "jaxlib", "numpy", "llvmlite", "cuda-python")
 
 
 def run(options: argparse.Namespace) -> tuple[Any, str]:
-    """What is here."""
+    """Report the versions, devices and libraries on this machine."""
     del options
     data: dict[str, Any] = {
         "python": platform.python_version(),
@@ -54,7 +54,7 @@ def _version(package: str) -> str:
 
 
 def _found(look: Callable[[], str]) -> str:
-    """What a look finds, or what it says is missing."""
+    """Return what `look` finds, or its message about what is missing."""
     try:
         return look()
     except (JaxwarpError, ImportError, OSError, RuntimeError) as error:

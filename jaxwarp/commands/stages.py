@@ -78,5 +78,5 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """As the command line prints it."""
+    """Return the name of a function as the command line prints it."""
     return f"{function.__module__.removeprefix('jaxwarp.')}.{function.__name__}"

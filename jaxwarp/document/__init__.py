@@ -1,1 +1,1 @@
-"""What is generated: pages, tables and the type stub; `python -m jaxwarp.document` writes it."""
+"""Generators of pages, tables and the type stub; `python -m jaxwarp.document` writes them."""

@@ -1,4 +1,4 @@
-"""Where the package and its pages lie; cells of tables; what docstrings say first."""
+"""Paths of the package and its pages, cells of tables, and summaries from docstrings."""
 
 from __future__ import annotations
 

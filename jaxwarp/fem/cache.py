@@ -32,7 +32,7 @@ def dynamic_func(suffix: Any = "", **_: Any) -> Any:
 
 @guarded
 class TemporaryStore:
-    """Where Warp keeps temporary arrays; nothing is kept here."""
+    """The place where Warp keeps temporary arrays. jaxwarp keeps nothing in it."""
 
     def clear(self) -> None:
         """Does nothing."""

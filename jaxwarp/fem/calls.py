@@ -56,16 +56,16 @@ def part(name: str) -> Expanded:
 @guarded
 @dataclass(frozen=True, eq=False)
 class Integrand(Func):
-    """What `@integrand` makes: a function of the kernel language that takes fields and domains.
+    """A function of the kernel language that takes fields and domains, made by `@integrand`.
 
-    `roles` says of each argument what it is: "sample", "domain", "field", or "value".
+    `roles` has the role of each argument: "sample", "domain", "field", or "value".
     """
 
     roles: dict[str, str] = None  # type: ignore[assignment]
 
     @property
     def types(self) -> dict[str, Any]:
-        """What values are declared to be."""
+        """The declared types of arguments that are values."""
         return {p.name: p.pattern for p in self.overloads[0].parameters if self.roles[p.name] == "value"}
 
 

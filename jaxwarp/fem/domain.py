@@ -65,14 +65,14 @@ class GeometryDomain:
 
     @property
     def has_outer_cells(self) -> bool:
-        """Whether there are sides between cells."""
+        """True if there are sides between cells."""
         if self.element_kind is ElementKind.CELL:
             return False
         inner, outer = self.geometry.sides.cells[self.elements].T
         return bool((inner != outer).any())
 
     def same_elements(self, other: GeometryDomain) -> bool:
-        """Whether it is the same domain, made again perhaps."""
+        """Return whether another domain has the same elements of the same geometry, even if it is another object."""
         return self is other or (
             self.geometry is other.geometry
             and self.element_kind is other.element_kind
@@ -183,7 +183,7 @@ def _numbers_in(what: str, given: Any, count: int) -> np.ndarray:
 
 
 def same_sides(old: Any, new: Any, numbers: np.ndarray) -> bool:
-    """Whether sides of these numbers are still where they were, in the same cells."""
+    """Return whether sides of these numbers are still where they were, in the same cells."""
     if numbers.size and numbers.max() >= len(new.cells):
         return False
     return all(

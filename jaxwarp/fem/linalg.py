@@ -146,7 +146,7 @@ def symmetric_eigen(a: Any):
 
 @wp.func
 def _is_small(x: Any, a: Any, b: Any, tol: Any):
-    """Whether an element is negligible beside those of the diagonal in its row and column."""
+    """Return whether an element is negligible beside those of the diagonal in its row and column."""
     near = wp.abs(a) + wp.abs(b)
     return wp.abs(x) <= tol * near or near + wp.abs(x) == near
 

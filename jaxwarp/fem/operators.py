@@ -1,4 +1,4 @@
-"""What integrands call on fields and domains."""
+"""The operators that integrands call on fields and domains."""
 
 # pyright: reportInvalidTypeForm=false, reportRedeclaration=false
 
@@ -67,7 +67,7 @@ def curl(f: Field, s: Sample):
 
 @integrand
 def jump(f: Field, s: Sample):
-    """How much larger the value is in the inner cell than in the outer one."""
+    """Return the value in the inner cell minus that in the outer cell."""
     return inner(f, s) - outer(f, s)
 
 
@@ -79,7 +79,7 @@ def average(f: Field, s: Sample):
 
 @integrand
 def grad_jump(f: Field, s: Sample):
-    """How much larger the gradient is in the inner cell."""
+    """Return the gradient in the inner cell minus that in the outer cell."""
     return grad(f, s) - grad_outer(f, s)
 
 

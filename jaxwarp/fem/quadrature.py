@@ -41,7 +41,7 @@ class Quadrature:
 
     @property
     def points(self) -> Any:
-        """Of shape (elements or 1, points)."""
+        """The points, of shape (elements or 1, points)."""
         raise NotImplementedError
 
     @property

@@ -1,4 +1,4 @@
-"""What integrands are given: samples, and the marks of arguments that are fields and domains."""
+"""The types of arguments of integrands: samples, and the marks of fields and domains."""
 
 # pyright: reportRedeclaration=false
 
@@ -25,7 +25,7 @@ NULL_DOF = (-1, -1)
 
 
 class ElementKind(enum.IntEnum):
-    """What the elements of a domain are."""
+    """The kind of a domain's elements."""
 
     CELL = 0
     SIDE = 1

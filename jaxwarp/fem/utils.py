@@ -52,6 +52,6 @@ def grid_to_tets(Nx: int, Ny: int, Nz: int) -> np.ndarray:
 
 
 def _positive(tets: np.ndarray) -> np.ndarray:
-    """With the last two vertices the other way round where the volume is negative."""
+    """Return the tetrahedra with the last two vertices swapped where the volume is negative."""
     volumes = np.linalg.det((tets[:, 1:] - tets[:, :1]).astype(float))
     return np.where((volumes < 0)[:, None, None], tets[:, [0, 1, 3, 2]], tets)

@@ -48,7 +48,7 @@ class _Compiled:
 
 
 def evaluate(func: Func, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a call gives, as numbers and values of the language. Arguments that it advances are not changed.
+    """Return the result of a call, as numbers and values of the language. Arguments that it advances are not changed.
 
     Raises:
         KernelTypeError: no overload takes the arguments, or it only assigns to some of them.

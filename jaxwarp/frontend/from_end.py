@@ -29,7 +29,7 @@ from jaxwarp.ir.rewrite import Rewriter
 
 @dataclass(frozen=True, eq=False)
 class FromEnd:
-    """How an index was made one that counts from the end: by the operations, the last of which gives it.
+    """An index that counts from the end, with the operations that make it so; the last of them gives it.
 
     Attributes:
         index: as it was.

@@ -1,8 +1,9 @@
-"""How large a kernel may become by functions and unrolled loops, which are written out.
+"""The growth of a kernel by functions and unrolled loops, which are written out, and its limit.
 
-A function that calls the one below it twice doubles the kernel, twenty such a million times. What is written out is
-counted as it is lowered, and once in a while the rest is estimated from the functions that were lowered already, so
-that a kernel that would be far too large is refused before most of it is made. What the user wrote has no bound.
+A function that calls the one below it twice doubles the kernel; twenty such functions make it a million times larger.
+Code that is written out is counted as it is lowered. Once in a while the rest is estimated from the functions that were
+lowered already, so that a kernel that would be far too large is refused before most of it is made. Code that the user
+wrote has no bound.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class _Thread:
         return test if isinstance(test, bool) else bool(self.machine.value(test))
 
     def join(self, number: int) -> None:
-        """Where paths meet: literals take the type that the variable has there, and other tiles are copies."""
+        """Join paths that meet: literals take the type that the variable has there, and other tiles become copies."""
         node, variables = self.steps.nodes[number], self.frame.variables
         for name, dtype in self.steps.joined.get(self.frame.loc(node), {}).items():
             value = variables.get(name)
@@ -248,7 +248,7 @@ class _Thread:
 
 
 def _around(function: Callable[..., Any]) -> dict[str, Any]:
-    """What the names of a function stand for now: Python's calls are made on the objects themselves."""
+    """Return what the names of a function stand for now: Python's calls are made on the objects themselves."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     filled = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
     return {**function.__globals__, **filled}

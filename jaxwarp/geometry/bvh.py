@@ -63,7 +63,7 @@ class Bvh:
 
     @property
     def device(self) -> Any:
-        """Where it is, outside of JAX."""
+        """The device of the tree's arrays if they are outside of JAX; otherwise the CPU."""
         return self.lowers.device if isinstance(self.lowers, HostArray) else wp.get_device("cpu")
 
     @boundary
@@ -79,7 +79,7 @@ class Bvh:
 
     @boundary
     def rebuild(self, lowers: Any = None, uppers: Any = None, constructor: Any = None) -> Bvh:
-        """As `refit`, with a new order: what pays after large moves."""
+        """Build the tree for boxes that have moved, as `refit` does, with a new order. This pays after large moves."""
         require_constructor("Bvh.rebuild", constructor)
         return _remade(self, lowers, uppers, is_ordered=False)
 

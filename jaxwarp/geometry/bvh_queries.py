@@ -95,7 +95,7 @@ def _gap(x: float, low: float, high: float) -> float:
 
 @wp.func
 def _passes(start: wp.vec3, dir: wp.vec3, low: wp.vec3, high: wp.vec3, max_dist: float, is_closed: bool) -> bool:
-    """Whether a ray goes through a box before a distance, or at it."""
+    """Return whether a ray goes through a box before `max_dist`; if `is_closed`, also at `max_dist`."""
     enter = float(-wp.inf)
     leave = float(wp.inf)
     is_beside = bool(False)
@@ -114,7 +114,7 @@ def _passes(start: wp.vec3, dir: wp.vec3, low: wp.vec3, high: wp.vec3, max_dist:
 
 @wp.func
 def _overlaps(kind: int, a: wp.vec3, b: wp.vec3, radius: float, low: wp.vec3, high: wp.vec3, max_dist: float) -> bool:
-    """Whether a box is one of those that a query looks for; what is NaN or infinite overlaps nothing."""
+    """Return whether a query finds a box. No query finds a box that is NaN or infinite."""
     found = bool(False)
     if kind == _BOX:
         apart = a[0] > high[0] or a[1] > high[1] or a[2] > high[2] or b[0] < low[0] or b[1] < low[1] or b[2] < low[2]
@@ -200,7 +200,7 @@ def tile_bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3) -> BvhQuery:
 
 @wp.func
 def tile_query_valid(query: BvhQuery) -> bool:
-    """Whether a query may find more; the next result may still be -1."""
+    """Return whether a query may find more. Even then, the next result may be -1."""
     return query.place < query.stop or query.node != 0
 
 

@@ -29,7 +29,7 @@ from jaxwarp.memory.convert import for_jax
 
 @guarded
 class RayHits(NamedTuple):
-    """What `cast_rays` returns: arrays with the leading axes of the rays.
+    """The result of `cast_rays`: arrays with the leading axes of the rays.
 
     Attributes:
         t: how far each ray goes, in lengths of its direction; infinite if it hits nothing.
@@ -47,7 +47,7 @@ class RayHits(NamedTuple):
 
 @guarded
 class ClosestPoints(NamedTuple):
-    """What `closest_points` returns: arrays with the leading axes of the points.
+    """The result of `closest_points`: arrays with the leading axes of the points.
 
     Attributes:
         distance: to the closest point; infinite if there is none.
@@ -101,7 +101,7 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, 
 
 @boundary
 def any_hit(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) -> jax.Array:
-    """Whether each ray hits a face: shadows, lines of sight. It takes less than the first hit does.
+    """Return whether each ray hits a face, for shadows or lines of sight. This costs less than finding the first hit.
 
     It has no derivative. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
 
@@ -149,11 +149,11 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
 
 @boundary
 def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Array:
-    """How far each point is from a mesh, negative inside of it.
+    """Return how far each point is from a mesh, negative inside of it.
 
-    A point is inside if two of the three rays along the axes leave through more faces than they enter through: the mesh
-    has to be closed, with the faces' fronts outside. Differentiable in both modes, to every order, by the mesh's points
-    and by `points`; on the surface, too, where the slope is the normal of one of the faces there.
+    A point is inside if two of the three rays along the axes leave through more faces than they enter through. So the
+    mesh has to be closed, with the faces' fronts outside. The distance is differentiable in both modes, to every order,
+    by the mesh's points and by `points`. On the surface, its slope is the normal of one of the faces there.
 
     Args:
         mesh: a `Mesh`.
@@ -230,7 +230,9 @@ _FEW_FACES = 128
 
 
 def along_curve(find: Callable[..., Sequence[jax.Array]], mesh: Mesh, points: jax.Array, value: Any) -> list[jax.Array]:
-    """What a launch finds of each point, which does not depend on the others.
+    """Launch a search for each point, and return the results in the order of `points`.
+
+    Many points are sorted along a curve first. So the result of a point must not depend on the other points.
 
     Args:
         find: the launch, of a mesh, points and a number; results have an element for each point.
@@ -245,7 +247,11 @@ def along_curve(find: Callable[..., Sequence[jax.Array]], mesh: Mesh, points: ja
 
 
 def _is_worth_it(mesh: Mesh, points: jax.Array) -> bool:
-    """Not for few, nor where a compiler may have cut the points among devices: these would change places."""
+    """Return whether to sort the points.
+
+    It does not pay for few points or faces. Where a compiler may have split the points among devices, sorting would
+    move them from one device to another.
+    """
     count, faces = points.shape[0], mesh.indices.shape[0] // 3
     is_whole = jax.device_count() == 1 or bool(compat.varying_axes(jax.typeof(points)))
     return is_whole and isinstance(count, int) and count >= _FEW_POINTS and faces >= _FEW_FACES

@@ -58,7 +58,7 @@ def find_cells(
 
 @wp.kernel
 def find_starts(cells: wp.array[wp.uint32], start: wp.array[int]) -> None:
-    """Where the points of each cell start, of cells in order: a thread for each point and one more.
+    """Write where the points of each cell start, with `cells` in order: a thread for each point and one more.
 
     A thread writes for all cells after the point before, up to its own.
     """

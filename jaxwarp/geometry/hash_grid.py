@@ -92,7 +92,7 @@ class HashGrid:
 
     @property
     def device(self) -> Any:
-        """Where it is, outside of JAX."""
+        """The device of the grid's arrays if they are outside of JAX; otherwise the CPU."""
         return self.start.device if isinstance(self.start, HostArray) else wp.get_device("cpu")
 
     @property

@@ -65,7 +65,7 @@ class Mesh:
 
     @property
     def device(self) -> Any:
-        """Where it is, outside of JAX."""
+        """The device of the mesh's arrays if they are outside of JAX; otherwise the CPU."""
         return self.points.device if isinstance(self.points, HostArray) else wp.get_device("cpu")
 
     @property
@@ -75,7 +75,7 @@ class Mesh:
 
     @property
     def support_winding_number(self) -> bool:
-        """Whether it has what winding numbers are summed of."""
+        """True if the mesh has the moments that winding numbers are summed from."""
         return self.winding_balls is not None
 
     @boundary
@@ -223,7 +223,7 @@ def _move_again(mesh: Mesh) -> bool:
 
 
 def _own(mesh: Mesh) -> list[np.ndarray]:
-    """What a mesh changes when its vertices move."""
+    """Return the arrays of a mesh that change when its vertices move."""
     tree = vars(mesh.bvh)
     return [mesh.corners, tree["lowers"], tree["uppers"], tree["nodes"], tree["grid"]]
 
@@ -233,7 +233,7 @@ def _are_dense(*arrays: np.ndarray) -> bool:
 
 
 def _are_read_in_place(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> bool:
-    """Whether vertices and faces of a mesh on the host were read where they are."""
+    """Return whether vertices and faces of a mesh on the host were read where they are, without a copy."""
     return all(
         array is read if isinstance(array, np.ndarray) else array._region.address == address_of(read)
         for array, read in ((mesh.points, places), (mesh.indices, faces))
@@ -307,7 +307,7 @@ _place = operation(
 
 
 def faces_in_order(points: Any, faces: Any, order: Any = None) -> tuple[Any, Any, Any]:
-    """As `faces_by_jax`, without a derivative; in the order that they have if none is given."""
+    """Return what `faces_by_jax` returns, without a derivative. Without `order`, faces keep the order they have."""
     points = detached(points)
     order = np.arange(len(faces), dtype=np.int32) if order is None else order
     if len(points) == 0 or len(faces) == 0:

@@ -26,9 +26,10 @@ from jaxwarp.geometry.triangles import closest_at, closest_on, ray_at, unit_of
 
 @wp.struct
 class MeshQueryRay:
-    """What `mesh_query_ray` returns. `u` and `v` are the weights of the face's first two corners.
+    """The result of `mesh_query_ray`. `u` and `v` are the weights of the face's first two corners.
 
-    `sign` is 1 where the ray comes from the face's front, else -1. All is 0 if `result` is False, but `face`, -1.
+    `sign` is 1 where the ray comes from the face's front, else -1. If `result` is False, `face` is -1 and all other
+    fields are 0.
     """
 
     result: bool
@@ -42,9 +43,10 @@ class MeshQueryRay:
 
 @wp.struct
 class MeshQueryPoint:
-    """What `mesh_query_point` returns. `u` and `v` are the weights of the face's first two corners.
+    """The result of `mesh_query_point`. `u` and `v` are the weights of the face's first two corners.
 
-    `sign` is -1 inside, else 1; of queries without a sign it is 0. All is 0 if `result` is False, but `face`, -1.
+    `sign` is -1 inside, else 1; queries without a sign set it to 0. If `result` is False, `face` is -1 and all other
+    fields are 0.
     """
 
     result: bool
@@ -59,7 +61,7 @@ class MeshQueryPoint:
 
 @wp.func
 def mesh_eval_ray(id: Mesh, face: int, start: wp.vec3, dir: wp.vec3) -> MeshQueryRay:
-    """Where a ray meets the plane of a face, as `mesh_query_ray` returns it; no result if `face` is negative.
+    """Return where a ray meets the plane of a face, as `mesh_query_ray` does. If `face` is negative, `result` is False.
 
     Derivatives are by `start`, `dir` and the mesh's points.
     """
@@ -109,16 +111,16 @@ def mesh_query_ray(
 
 @wp.func
 def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> bool:
-    """Whether a ray hits a face, where 0 <= t < max_t."""
+    """Return whether a ray hits a face, where 0 <= t < max_t."""
     return find_hit(id, start, dir, max_t, True, root) >= 0
 
 
 @wp.func
 def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
-    """How many faces a ray crosses; where it meets a common edge of two, or a vertex, one of them.
+    """Return how many faces a ray crosses. A crossing at an edge or a vertex that faces share counts once.
 
-    It is as if the ray were moved infinitely little towards higher coordinates. So one that touches the outline of a
-    closed mesh crosses it twice, or not at all; and of an open mesh, borders at lower coordinates count, others do not.
+    It is as if the ray were moved infinitely little towards higher coordinates. So a ray that touches the outline of a
+    closed mesh crosses it twice, or not at all. Of an open mesh, borders at lower coordinates count, others do not.
     """
     return count_crossings(id, start, dir, False, root)
 

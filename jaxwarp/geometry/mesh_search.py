@@ -1,4 +1,7 @@
-"""Which face a query of a mesh finds: an integer, without a derivative. What is asked of it is evaluated apart."""
+"""The search for the face that a mesh query finds: an integer, without a derivative.
+
+The answer of the query is evaluated elsewhere, from the face.
+"""
 
 # ruff: noqa: A002, RUF046, RUF059, UP018
 # pyright: reportUnusedVariable=false
@@ -23,7 +26,10 @@ def _inverse(x: float) -> float:
 
 @wp.func
 def _entry(x: wp.uint32, y: wp.uint32, z: wp.uint32, base: wp.vec3, scale: wp.vec3, far: float) -> float:
-    """Where a ray enters the box of a node; infinite if it does not before `far`. base and scale: ray and grid."""
+    """Return where a ray enters the box of a node, or infinity if it does not do so before `far`.
+
+    `base` and `scale` come from the ray and the grid of the nodes.
+    """
     ax = low_plane(x) * scale[0] + base[0]
     bx = high_plane(x) * scale[0] + base[0]
     ay = low_plane(y) * scale[1] + base[1]
@@ -114,7 +120,7 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
 
 @wp.func
 def count_crossings(mesh: Mesh, start: wp.vec3, dir: wp.vec3, is_signed: bool, root: int = -1) -> int:
-    """How many faces a ray crosses; if `is_signed`, from their backs, less those from their fronts."""
+    """Return how many faces a ray crosses; if `is_signed`, those from their backs minus those from their fronts."""
     first = mesh.bvh.first
     leaves = len(first) - 1
     is_ray = wp.isfinite(start) and wp.isfinite(dir)

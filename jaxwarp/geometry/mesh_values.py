@@ -1,4 +1,4 @@
-"""What a mesh has at a vertex or a face, and between them."""
+"""The values of a mesh at a vertex or a face, and between them."""
 
 # ruff: noqa: A002
 

@@ -1,7 +1,8 @@
-"""What the winding number of a mesh is summed of: the moments of the faces below each node of its tree. See winding.py.
+"""The moments of the faces below each node of a mesh's tree, from which winding.py sums the winding number.
 
-Of a node: its ball, the middle of its faces by area and the radius around it; and N, B, S, in units of that radius, as
-N (3), B (xx, yy, xy, xz, yz), S (xxy, xxz, yyx, yyz, zzx, zzy, xyz), and the area. The radius of no faces is 0.
+A node has a ball: the middle of its faces, weighted by area, and the radius around it. Its moments are in units of that
+radius: N (3), B (xx, yy, xy, xz, yz), S (xxy, xxz, yyx, yyz, zzx, zzy, xyz), and the area. The radius of a node without
+faces is 0.
 """
 
 # pyright: reportInvalidTypeForm=false
@@ -72,7 +73,7 @@ def _of_leaves(
     points: wp.array[wp.vec3], indices: wp.array[int], order: wp.array[int], first: wp.array[int],
     lowers: wp.array[wp.vec3], uppers: wp.array[wp.vec3], balls: wp.array[wp.vec4], moments: wp.array[Moments],
 ) -> None:  # fmt: skip
-    """Of the faces of a leaf, whose boxes say which of them are some."""
+    """Compute the ball and the moments of a leaf. A face whose box is NaN or infinite does not count."""
     i = wp.tid()
     low = wp.vec3(wp.inf, wp.inf, wp.inf)
     high = wp.vec3(-wp.inf, -wp.inf, -wp.inf)
@@ -139,7 +140,7 @@ def _unpacked(m: Moments) -> Any:
 def _of_inner(
     below: wp.array[wp.vec4], below_moments: wp.array[Moments], balls: wp.array[wp.vec4], moments: wp.array[Moments]
 ) -> None:
-    """Of a node, of those of its two children."""
+    """Compute the ball and the moments of a node from those of its two children."""
     i = wp.tid()
     one = below[2 * i]
     two = below[2 * i + 1]

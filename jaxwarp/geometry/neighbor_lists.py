@@ -19,7 +19,7 @@ from jaxwarp.geometry.operations import as_number
 
 @guarded
 class Neighbors(NamedTuple):
-    """What `neighbors` gives.
+    """The result of `neighbors`.
 
     Attributes:
         indices: (n, capacity) the neighbours of each point, in no particular order, the same each time; n where there

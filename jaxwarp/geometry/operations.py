@@ -73,7 +73,7 @@ def _to_front(x: Any, dim: int | None, size: int) -> Any:
 
 
 def is_on_host(*values: Any) -> bool:
-    """Whether NumPy can read all of these as they are: nothing that is traced, or in the memory of a GPU."""
+    """Return whether NumPy can read all values as they are: none is traced, or in the memory of a GPU."""
     return all(isinstance(v, np.ndarray) or _is_on_cpu(v) for v in values)
 
 

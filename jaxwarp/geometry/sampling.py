@@ -27,7 +27,7 @@ from jaxwarp.memory.convert import for_jax
 
 @guarded
 class SampledPoints(NamedTuple):
-    """What `sample_points` returns.
+    """The result of `sample_points`.
 
     Attributes:
         point: (n, 3).

@@ -1,4 +1,4 @@
-"""How a tree in heap order is walked without a stack: one bit a level says whether a sibling is still to be visited.
+"""The walk of a tree in heap order without a stack: one bit a level says whether a sibling is still to be visited.
 
 Node n has the children 2n and 2n + 1, node 1 is the root. `trail` has the bit of the node's own level lowest. Laine
 2010; Afra and Szirmay-Kalos 2014.
@@ -21,17 +21,17 @@ def trailing_zeros(x: int) -> int:
 
 @wp.func
 def bvh_ascend(node: int, trail: int) -> Any:
-    """Where a walk goes on when a node is done with: `node, trail`. Node 0 means that all has been visited."""
+    """Return where a walk goes on after a node: `node, trail`. Node 0 means that all nodes have been visited."""
     level = trailing_zeros(trail)
     return (node >> level) ^ 1 if trail != 0 else 0, (trail >> level) - 1 if trail != 0 else 0
 
 
 @wp.func
 def bvh_descend(node: int, trail: int, near0: float, near1: float, limit: float) -> Any:
-    """Where a walk goes on from an inner node: `node, trail`.
+    """Return where a walk goes on from an inner node: `node, trail`.
 
-    It goes to the child that is nearer, and remembers the other one; a child that is not below `limit` it passes over.
-    Where both are not, it goes on as `bvh_ascend` does.
+    The walk goes to the nearer child, and remembers the other one. It skips a child that is not nearer than `limit`.
+    If it skips both, it goes on as `bvh_ascend` does.
 
     Args:
         node: an inner node.
@@ -60,9 +60,9 @@ def high_plane(word: wp.uint32) -> float:
 
 @wp.func
 def root_node(root: int, leaves: int, is_query: bool) -> int:
-    """Where a walk starts: at a node that is given, or at 1 if that is negative.
+    """Return the node where a walk starts: `root`, or 1 if that is negative.
 
-    At the end, 0, if there is no such node, or if a query is none: what is NaN compares with no box.
+    Return 0, which is the end, if there is no such node, or if the query is invalid: NaN compares with no box.
     """
     node = root if root < 2 * leaves else 0
     node = node if root >= 0 else 1

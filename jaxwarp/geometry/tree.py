@@ -63,7 +63,7 @@ def grouped_depth_of(count: int) -> int:
 
 
 def _sizes(count: int, level: int) -> np.ndarray:
-    """How many items the nodes of a level have: of an odd number, the left child gets one more."""
+    """Return how many items each node of a level has. Of an odd number, the left child gets one more."""
     sizes = np.array([count], np.int32)
     for _ in range(level):
         sizes = np.stack([(sizes + 1) // 2, sizes // 2], 1).reshape(-1)
@@ -72,14 +72,14 @@ def _sizes(count: int, level: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def first_of(count: int) -> np.ndarray:
-    """Where the items of each leaf start in the order, and where those of the last one end, without groups."""
+    """Return where the items of each leaf start in the order, and where those of the last one end, without groups."""
     first = np.concatenate([[0], np.cumsum(_sizes(count, depth_of(count)))]).astype(np.int32)
     first.setflags(write=False)
     return first.view()
 
 
 def usable(lowers: Any, uppers: Any) -> Any:
-    """Which boxes are some: bounds that are NaN, infinite or the wrong way round are those of none."""
+    """Return which boxes are valid: their bounds are not NaN, infinite or the wrong way round."""
     return (jnp.isfinite(lowers) & jnp.isfinite(uppers) & (lowers <= uppers)).all(-1)
 
 
@@ -94,7 +94,7 @@ def _centres(lowers: Any, uppers: Any) -> Any:
 
 
 class _Parts(NamedTuple):
-    """Of each place, the part that it is in, while parts are halved."""
+    """The part that each place is in, while parts are halved."""
 
     order: Any  # the item that is there
     start: Any
@@ -260,7 +260,7 @@ def order_of(lowers: Any, uppers: Any, groups: Any = None) -> Order:
 
 
 def boxes_of(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
-    """As `boxed_by_jax`."""
+    """Return what `boxed_by_jax` returns, without a derivative, computed on the host for arrays that are there."""
     lowers, uppers = detached(lowers), detached(uppers)
     if len(lowers) == 0:
         found = np.zeros((1, WORDS), np.uint32), np.array([[0, 0, 0], [1, 1, 1]], np.float32)

@@ -33,7 +33,7 @@ def unit_of(x: wp.vec3) -> float:
 
 @wp.func
 def _unit_near(corners: wp.mat33, point: wp.vec3) -> float:
-    """That of a triangle's edges, or of how far away a point is, where the triangle is a speck."""
+    """Return the unit of a triangle's edges, or that of a point's distance if the triangle is a speck beside it."""
     ab = wp.abs(corners[1] - corners[0])
     ac = wp.abs(corners[2] - corners[0])
     return unit_of(wp.max(wp.max(ab, ac), _DISTANT * wp.abs(point - corners[0])))
@@ -41,7 +41,7 @@ def _unit_near(corners: wp.mat33, point: wp.vec3) -> float:
 
 @wp.func
 def face_normal(corners: wp.mat33) -> wp.vec3:
-    """Of length 1: the corners go round it counterclockwise. 0 of a triangle without an area."""
+    """Return the normal of length 1 that the corners go round counterclockwise; 0 for a triangle without an area."""
     ab = corners[1] - corners[0]
     ac = corners[2] - corners[0]
     unit = unit_of(wp.max(wp.abs(ab), wp.abs(ac)))
@@ -50,7 +50,7 @@ def face_normal(corners: wp.mat33) -> wp.vec3:
 
 @wp.func
 def face_area(corners: wp.mat33) -> float:
-    """In units of length squared; beyond what a float32 holds it is 0 or infinite."""
+    """Return the area, in units of length squared. Beyond the range of a float32, it is 0 or infinite."""
     ab = corners[1] - corners[0]
     ac = corners[2] - corners[0]
     unit = unit_of(wp.max(wp.abs(ab), wp.abs(ac)))
@@ -82,10 +82,10 @@ def ray_frame(dir: wp.vec3) -> wp.mat33:
 
 @wp.func
 def _side(b: wp.vec3, c: wp.vec3) -> float:
-    """On which side of an edge the ray passes: c[0] b[1] - c[1] b[0], 0 exactly where it meets the edge's line.
+    """Return on which side of an edge the ray passes: c[0] b[1] - c[1] b[0], 0 exactly where it meets the edge's line.
 
-    The sign is that of exact arithmetic, whatever rounds: Kahan's difference of products, of which Jeannerod, Louvet
-    and Muller 2013 show that it is within two roundings. So all triangles at an edge or a vertex see one picture.
+    The sign is that of exact arithmetic, in spite of rounding: this is Kahan's difference of products, which Jeannerod,
+    Louvet and Muller 2013 show to be within two roundings. So all triangles at an edge or a vertex agree on the side.
     """
     product = c[1] * b[0]
     return wp.fma(c[0], b[1], -product) + wp.fma(-c[1], b[0], product)
@@ -102,7 +102,7 @@ def _projected(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> Any:
 
 @wp.func
 def ray_distance(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> float:
-    """How far a ray goes to a triangle, in lengths of its direction; infinite if it does not hit it. Borders count."""
+    """Return how far a ray goes to a triangle, in lengths of its direction; infinity if it misses. Borders are hits."""
     a, b, c = _projected(corners, start, frame)
     at_a = _side(b, c)
     at_b = _side(c, a)

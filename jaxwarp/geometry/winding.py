@@ -1,13 +1,14 @@
-"""How often a mesh winds around a point, by a tree of moments.
+"""The winding number of a mesh around a point, summed by a tree of moments.
 
-The winding number of q is the sum over faces of the solid angle that q sees them at, over 4 pi: of a closed mesh 1
-inside and 0 outside, of others something between. What is far away is a node of the tree: with p in the middle of its
-faces, R = p - q, and the sums over them N of n dA, B of n (x - p) dA and S of n (x - p) (x - p) dA, made symmetric,
+The winding number of q is the sum over faces of the solid angle that q sees them at, over 4 pi. For a closed mesh it is
+1 inside and 0 outside; for others it is something between. Faces that are far away are summed as one node of the tree:
+with p in the middle of its faces, R = p - q, and the sums over them N of n dA, B of n (x - p) dA and S of
+n (x - p) (x - p) dA, made symmetric,
 
     angle = N.R / r^3 - 3 B(R, R) / r^5 + 15/2 S(R, R, R) / r^7 + ...
 
-Traces of B and S cancel, so both are kept without: 3 + 5 + 7 numbers. Lengths are in units of the node's radius, so
-that no mesh is too small or too large.
+The traces of B and S cancel, so both are stored without them: 3 + 5 + 7 numbers. Lengths are in units of the node's
+radius, so that no mesh is too small or too large.
 
 Source: Barill, Dickson, Schmidt, Levin and Jacobson, "Fast winding numbers for soups and clouds", 2018; angles of
 single faces: van Oosterom and Strackee, 1983.
@@ -78,7 +79,7 @@ def _angle(corners: wp.mat33, point: wp.vec3) -> float:
 
 @wp.func
 def winding_of(mesh: Mesh, point: wp.vec3, accuracy: float) -> float:
-    """How often a mesh winds around a point. Nodes further away than `accuracy` times their size are taken whole."""
+    """Return how often a mesh winds around a point. Nodes further than `accuracy` times their size count as one."""
     first = mesh.bvh.first
     leaves = len(first) - 1
     least = _REACH * wp.max(accuracy, 1.0)
@@ -155,12 +156,13 @@ _wind = wp.jax_kernel(_winding)
 
 @boundary
 def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
-    """How often a mesh winds around each point: of a closed mesh 1 inside and 0 outside, where faces front outwards.
+    """Return how often a mesh winds around each point.
 
-    Of a mesh with holes it is something between, and smooth outside of its faces. On a face it is the mean of both
-    sides, with their slope; on edges and vertices of faces, its derivative is 0. Differentiable in both modes, also
-    twice, by `points` and, where the mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the
-    other transformations of JAX.
+    For a closed mesh whose faces front outwards, the number is 1 inside and 0 outside. For a mesh with holes, it is
+    something between, and smooth outside of its faces. On a face it is the mean of both sides, with their slope. On
+    edges and vertices of faces, its derivative is 0. The number is differentiable in both modes, also twice, by
+    `points` and, where the mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the other
+    transformations of JAX.
 
     Args:
         mesh: a `Mesh`, made with `support_winding_number=True`.

@@ -1,1 +1,1 @@
-"""What programs for Warp call outside of kernels besides arrays: options, events, timers, captures, utilities."""
+"""Functions that Warp programs call outside of kernels, arrays aside: options, events, timers, captures, utilities."""

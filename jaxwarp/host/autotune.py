@@ -41,7 +41,7 @@ _FLUSHED_BYTES = 2**27
 
 @guarded
 class Tuned(NamedTuple):
-    """What `autotune` has found.
+    """The result of `autotune`.
 
     Attributes:
         block_dim: the fastest number of threads of a block.
@@ -131,7 +131,7 @@ class _Job:
         self._scope, self.launch, self._operands = scope, launch, operands
 
     def tuned(self, sizes: Sequence[int], refresh: bool, timer: Timer | None) -> Tuned:
-        """What was measured before, or is measured now."""
+        """Return what was measured before, or measure it now."""
         launch, shapes = self.launch, [np.shape(o) if not isinstance(o, Region) else o.shape for o in self._operands]
         kernel = prepared(launch.kernel, launch.fma)
         key = tuned.key_of(kernel, launch.grid, shapes, launch.cuda, self._scope.model())
@@ -196,7 +196,7 @@ def _choice(times: dict[int, float], default: int) -> int:
 
 @contextmanager
 def _put_back(scope: GpuScope, written: Sequence[Region]) -> Iterator[Callable[[], None]]:
-    """What gives regions the contents that they have now; at the end they have them."""
+    """Yield a function that restores the present contents of regions. They are restored at the end, too."""
     copies = [scope.duplicated(region) for region in written]
 
     def put_back() -> None:
@@ -222,7 +222,7 @@ class _Clock:
         self._flushed = scope.make(np.dtype(np.uint8), (_FLUSHED_BYTES,))
 
     def seconds(self, run: Callable[[], None]) -> float:
-        """How long a launch takes."""
+        """Return how many seconds a launch takes."""
         self._scope.set(self._flushed, np.zeros((), np.uint8))
         self._start.record()
         run()
@@ -232,7 +232,7 @@ class _Clock:
 
 
 def _job(command: Any) -> _Job | Launch:
-    """That of a launch outside of JAX; where nothing is measured, what would be launched."""
+    """Return the job of a launch outside of JAX; where nothing is measured, what would be launched."""
     checked = command.checked()
     scope = checked.scope
     if not isinstance(scope, GpuScope) or checked.launch.debug is not None or 0 in checked.launch.grid:
@@ -242,7 +242,7 @@ def _job(command: Any) -> _Job | Launch:
 
 
 def _job_of_jax(call: JaxKernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) -> _Job | Launch:
-    """That of a call under JAX, on copies of its arguments."""
+    """Return the job of a call under JAX, on copies of its arguments; where nothing is measured, the launch."""
     if dim is not None or len(outputs):
         raise KernelTypeError(
             f"autotune: {call!r} has launch dimensions and outputs of its own", hint="pass inputs only"
@@ -264,7 +264,7 @@ def _job_of_jax(call: JaxKernel, dim: Any, inputs: Sequence[Any], outputs: Seque
 
 
 def _place(values: Sequence[Any], device: Any) -> GpuScope | None:
-    """Where it is measured."""
+    """Return the GPU to measure on; None: the device is no GPU."""
     if device is None:
         on_gpus = [d for v in values if isinstance(v, jax.Array) for d in v.devices() if d.platform == "gpu"]
         if on_gpus:

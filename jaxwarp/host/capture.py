@@ -32,9 +32,10 @@ class _Step(NamedTuple):
 
 @guarded
 class Graph:
-    """What a capture has kept, in order. `capture_launch(graph)` does it.
+    """The work that a capture has recorded, in order. `capture_launch(graph)` runs it.
 
-    What is work of one GPU alone is a graph of the driver's from the second launch on. The first one loads code.
+    If all of it is work of one GPU, it becomes a CUDA graph of the driver at the second launch. The first one loads
+    code.
     """
 
     def __init__(self, is_part: bool = False) -> None:
@@ -90,7 +91,7 @@ class Graph:
                 step.run()
 
     def begin(self) -> None:
-        """From now on things are kept here, and do not happen."""
+        """Start to record work in this graph instead of running it."""
         self._token = capturing.set(self)
 
     def end(self) -> None:
@@ -291,7 +292,7 @@ def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **
 
 
 def is_conditional_graph_supported() -> bool:
-    """Whether `capture_if` and `capture_while` can be captured: they can."""
+    """Return whether `capture_if` and `capture_while` can be captured: they can."""
     return True
 
 

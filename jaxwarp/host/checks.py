@@ -1,4 +1,4 @@
-"""What the functions of `jaxwarp.utils` ask of their arrays."""
+"""Requirements that the functions of `jaxwarp.utils` have on their arrays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def require_array(what: str, name: str, value: Any, is_written: bool = False) ->
 
 
 def are_on_gpu(what: str, named: dict[str, HostArray | None]) -> bool:
-    """Whether arrays, all on one device, are on a GPU.
+    """Return whether arrays, all on one device, are on a GPU.
 
     Raises:
         KernelTypeError: they are on several.

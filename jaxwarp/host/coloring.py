@@ -27,10 +27,10 @@ Row = array[int]
 
 
 class GraphColoringAlgorithm(enum.IntEnum):
-    """In which order nodes get the lowest colour that no neighbour has.
+    """The order in which nodes get the lowest colour that no neighbour has.
 
-    MCS: next always one that most of those before adjoin (maximum cardinality search); chordal graphs then have as few
-    colours as they can. GREEDY: those with most edges first.
+    MCS (maximum cardinality search): the next node is always one that has the most neighbours among those before it.
+    Chordal graphs then get as few colours as possible. GREEDY: nodes with the most edges come first.
     """
 
     MCS = 0
@@ -211,7 +211,7 @@ def _require_colors(what: str, colors: np.ndarray, count: int) -> None:
 
 
 def _adjacency(pairs: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the neighbours of each node start, and all of them."""
+    """Return where the neighbours of each node start in the array of all neighbours, and that array."""
     first, second = pairs.astype(np.int64).T
     keys = np.concatenate([first * count + second, second * count + first])
     keys.sort()

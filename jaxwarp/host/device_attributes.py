@@ -1,4 +1,4 @@
-"""What devices know of streams and captures, and which CUDA there is."""
+"""Attributes of devices for streams and captures, and the versions of CUDA."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def _set_stream(device: Device, stream: Any, sync: bool = True) -> None:
 
 
 def _has_stream(device: Device) -> bool:
-    """Whether it has streams: GPUs do."""
+    """Return whether a device has streams: GPUs do."""
     return device.is_cuda
 
 
 def _is_cubin_supported(device: Device) -> bool:
-    """Whether NVRTC makes binary code for a GPU."""
+    """Return whether NVRTC makes binary code for a GPU."""
     return device.is_cuda and device.arch in get_cuda_supported_archs()
 
 
 def _is_capturing(_: Device) -> bool:
-    """Whether a capture is being made; it takes the work of all devices."""
+    """Return whether a capture is under way. A capture takes the work of all devices."""
     return capturing.get() is not None
 
 

@@ -1,6 +1,6 @@
-"""What is done with events, and timers of parts of a program.
+"""Functions on events, and timers for parts of a program.
 
-Launches outside of JAX on the CPU have ended when they return, so that the clock of the host measures them.
+Launches outside of JAX on the CPU have ended when they return, so the clock of the host measures them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bo
 
 
 class _Depth(threading.local):
-    """How many timers that print are running in this thread."""
+    """The number of timers that print and are running in this thread."""
 
     value = 0
 

@@ -76,7 +76,9 @@ class _Nothing:
 
 @boundary
 def can_access(device: Any, resource: Any) -> bool:
-    """Whether kernels on a device can use an array outside of JAX, or arrays on another device: those that are there.
+    """Return whether kernels on a device can use an array outside of JAX, or arrays on another device.
+
+    Kernels can use only arrays on their own device.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.

@@ -147,7 +147,7 @@ def _add_up_products(
 
 
 def _reduce_on_gpu(what: str, given: Sequence[HostArray], target: HostArray, axis: int | None, count: int) -> None:
-    """By launches, in whatever order: a tape records them, and a capture keeps them."""
+    """Reduce by launches, in any order. A tape records these launches, and a capture keeps them."""
     first, components = given[0], math.prod(given[0].components)
     if first.size * components > _MOST:
         raise KernelValueError(f"{what}: on GPUs arrays have at most {_MOST} numbers", hint="sum parts of it")

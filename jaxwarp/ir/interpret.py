@@ -1,9 +1,9 @@
-"""What a kernel does: the definition that every backend, pass and derivative is tested against.
+"""The definition of what a kernel does, against which every backend, pass and derivative is tested.
 
-Plain NumPy. All threads run in lockstep, which is one of the orders a launch may have: a value is an array with one
-element per thread, and each region runs on the threads that enter it. Where several threads touch one element, they
-do it in thread order (row-major over the grid). Of an array that is only stored to, each element is left with the last
-store of the last thread that stores there, whatever statements and iterations of loops these are.
+It is plain NumPy. All threads run in lockstep, which is one of the orders a launch may have: a value is an array with
+one element per thread, and each region runs on the threads that enter it. Where several threads touch one element, they
+do it in thread order (row-major over the grid). In an array that is only stored to, each element keeps the last store
+of the last thread that stores to it, whatever statements and loop iterations these stores belong to.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class _Machine:
             raise CheckError(f"{self.thread(frame, 0)}: {texts[0]}", op.loc)
 
     def thread(self, frame: _Frame, at: int) -> str:
-        """How errors name one of the threads of a frame."""
+        """Return the name that errors give to one of the threads of a frame."""
         return f"thread {tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))}"
 
     def if_(self, op: If, frame: _Frame) -> None:
@@ -268,7 +268,10 @@ class _Machine:
         return (*own, *arrays)
 
     def atomic(self, op: Atomic, frame: _Frame) -> np.ndarray:
-        """In rounds: the k-th takes the k-th thread at each element, so each sees what the earlier ones left."""
+        """Run an atomic, and return the old values.
+
+        Round k runs the k-th thread at each element, so that each thread sees what the earlier ones left.
+        """
         memory = self.memory[op.param]
         element = self.element(op, op.param, op.indices, frame)
         args = [frame[v] for v in op.args]
@@ -306,7 +309,7 @@ class LaneMachine(_Machine):
             self.op(op, self._frame)
 
     def value(self, value: Value) -> np.generic:
-        """What a value is."""
+        """Return the number that was computed for an IR value."""
         return self._frame[value][0]
 
     def array(self, param: Param) -> np.ndarray:
@@ -339,7 +342,7 @@ def python_value(value: np.generic, dtype: Scalar) -> bool | int | float:
 
 
 def trip_counts(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """How often `range(start, stop, step)` runs; 0 where step is 0. Computed where nothing overflows."""
+    """Return the number of iterations of `range(start, stop, step)`, or 0 where step is 0, without overflow."""
     wide = np.int64 if start.dtype.itemsize <= 4 else object
     start, stop, step = (a.astype(wide) for a in (start, stop, step))
     safe = np.where(step == 0, 1, step)
@@ -347,7 +350,7 @@ def trip_counts(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.nda
 
 
 def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.ndarray:
-    """What an atomic leaves in memory. `cas` compares representations, so that a NaN equals itself."""
+    """Return what an atomic leaves in memory. `cas` compares representations, so that a NaN equals itself."""
     if kind == "cas":
         expected, new = args
         bits = np.dtype(f"u{old.dtype.itemsize}")
@@ -385,7 +388,7 @@ def _undefined(threads: int, param: Param) -> np.ndarray:
 
 
 def _occurrences(keys: np.ndarray) -> np.ndarray:
-    """For each position, how often its key occurs before it."""
+    """Count, for each position, how often its key occurs before it."""
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     first = np.searchsorted(ranked, ranked, side="left")

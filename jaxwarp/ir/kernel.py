@@ -16,7 +16,7 @@ IR_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class SizeUse:
-    """Where a kernel multiplies extents of a parameter to know its size."""
+    """A place where a kernel multiplies extents of a parameter to get its size."""
 
     param: Param
     axes: tuple[int, ...]

@@ -83,7 +83,7 @@ class Block:
 
     @cached_property
     def all_ops(self) -> tuple[Op, ...]:
-        """Those of the blocks below it too, in program order. Asked for some thirty times for a kernel."""
+        """The operations of this block and all blocks below it, in program order. Read some thirty times per kernel."""
         found: list[Op] = []
         pending = [iter(self.ops)]
         while pending:
@@ -207,7 +207,7 @@ class Atomic(_OneResult):
 
 @dataclass(frozen=True, eq=False)
 class Tell(Op):
-    """What a thread says: text and values in turn, `texts[0]`, `args[0]`, `texts[1]`, ... See docs/design/0022.
+    """A message of a thread: text and values in turn, `texts[0]`, `args[0]`, `texts[1]`, ... See docs/design/0022.
 
     Attributes:
         kind: PRINT: written to the standard output; EXPECT: a failure, after which the thread goes on; ASSERT: one at

@@ -48,7 +48,7 @@ class Rewriter:
         return Kernel(kernel.name, kernel.grid_rank, params, body, kernel.locals)
 
     def value(self, value: Value) -> Value:
-        """What stands for an old value now."""
+        """Return the value that now replaces an old one."""
         return self.values.get(value, value)
 
     def all(self, values: Iterable[Value]) -> tuple[Value, ...]:

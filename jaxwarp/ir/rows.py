@@ -10,13 +10,13 @@ from jaxwarp.types import bool_
 
 
 def values_read(kernel: Kernel) -> frozenset[Value]:
-    """Those that some operation or block reads."""
+    """Return the values that some operation or block reads."""
     used = [v for op in walk(kernel.body) for v in (*op.operands, *(v for block in op.blocks for v in block.results))]
     return frozenset(used)
 
 
 def adds_once(op: Op, differing: frozenset[Value] | set[Value], used: Collection[Value]) -> bool:
-    """Is it an addition of rows to one element, which may be one of their sum?"""
+    """Return whether an operation adds to one element from all rows, so that one addition of their sum would do."""
     return (
         isinstance(op, Atomic)
         and op.kind == "add"
@@ -37,7 +37,7 @@ def find_differing(kernel: Kernel) -> frozenset[Value]:
 
 
 def is_apart(op: Op, differing: frozenset[Value] | set[Value]) -> bool:
-    """Is a branch or loop one that rows take differently?"""
+    """Return whether rows may take a branch or loop differently."""
     match op:
         case If():
             return op.condition in differing
@@ -58,7 +58,7 @@ class _Differing:
         self.changed = True
 
     def note(self, pairs: Iterable[tuple[Value, Value]]) -> None:
-        """Of each pair the first differs if the second does."""
+        """Note that, in each pair, the first value differs between rows if the second one does."""
         self.add([value for value, source in pairs if source in self.values])
 
     def add(self, values: Iterable[Value]) -> None:

@@ -1,4 +1,4 @@
-"""What `Tell` says, as text."""
+"""The text of the messages of `Tell`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a kernel well formed and well typed? Run on every kernel made, and after every pass in the tests."""
+"""The check that a kernel is well formed and well typed. It runs on every new kernel, and in tests after every pass."""
 
 from __future__ import annotations
 

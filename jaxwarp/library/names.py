@@ -1,4 +1,4 @@
-"""Which module has which public name that `jaxwarp` has not read yet. Importing jaxwarp imports none of them."""
+"""The modules of the public names that `jaxwarp` has not read yet. Importing jaxwarp imports none of them."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def listed() -> list[str]:
 
 
 def signatures(name: str) -> list[str]:
-    """How a function of the library is called, as it is written, an entry for each overload."""
+    """Return the signatures of a library function as they are written, one for each overload."""
     return [overload.written for overload in find(name).overloads]

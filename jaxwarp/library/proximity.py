@@ -83,13 +83,16 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
 
 @wp.func
 def _passes(p: Any, q: Any, a: Any, b: Any):
-    """On which side of the line from p to q the one from a to b passes: six times the volume of their tetrahedron."""
+    """Return six times the signed volume of the tetrahedron p, q, a, b.
+
+    Its sign tells on which side of the line from p to q the line from a to b passes.
+    """
     return wp.dot(q - p, wp.cross(a - p, b - p))
 
 
 @wp.func
 def _height(n: Any, a: Any, size: Any, x: Any):
-    """How far x is from the plane through a with the normal n, times n's length; 0 if that is no more than rounding."""
+    """Return x's height over the plane through a with the normal n, times n's length; 0 if that is only rounding."""
     way = x - a
     height = wp.dot(n, way)
     return height if wp.abs(height) > _rounding(height) * size * wp.length(way) else type(height)(0.0)
@@ -97,7 +100,7 @@ def _height(n: Any, a: Any, size: Any, x: Any):
 
 @wp.func
 def _heights(a: Any, b: Any, c: Any, x: Any, y: Any, z: Any):
-    """Of x, y and z over the plane of a triangle."""
+    """Return the heights of x, y and z over the plane of a triangle."""
     n = wp.cross(b - a, c - a)
     size = wp.length(b - a) * wp.length(c - a)
     return _height(n, a, size, x), _height(n, a, size, y), _height(n, a, size, z)
@@ -105,9 +108,9 @@ def _heights(a: Any, b: Any, c: Any, x: Any, y: Any, z: Any):
 
 @wp.func
 def _goes_through(d0: Any, d1: Any, e0: Any, e1: Any, e2: Any) -> bool:
-    """Whether an edge meets a triangle: its ends are at the heights d0, d1, and it passes the edges as e0, e1, e2 say.
+    """Return whether an edge meets a triangle. Its ends are at the heights d0, d1; e0, e1, e2 are its `_passes`.
 
-    An edge in the plane is left to the edges that meet it there.
+    The result is False for an edge in the plane. The edges that meet it there decide instead.
     """
     zero = type(d0)(0.0)
     is_across = wp.min(d0, d1) <= zero and wp.max(d0, d1) >= zero and (d0 != zero or d1 != zero)
@@ -116,7 +119,7 @@ def _goes_through(d0: Any, d1: Any, e0: Any, e1: Any, e2: Any) -> bool:
 
 @wp.func
 def _parts(n: Any, p: Any, q: Any, r: Any, x: Any, y: Any, z: Any) -> bool:
-    """Whether the line of the edge p, q has x, y and z on the other side than r, in the plane with the normal n."""
+    """Return whether the line of the edge p, q separates r from x, y and z, in the plane with the normal n."""
     side = wp.cross(n, q - p)
     zero = type(n[0])(0.0)
     own, a, b, c = wp.dot(side, r - p), wp.dot(side, x - p), wp.dot(side, y - p), wp.dot(side, z - p)
@@ -126,7 +129,7 @@ def _parts(n: Any, p: Any, q: Any, r: Any, x: Any, y: Any, z: Any) -> bool:
 
 @wp.func
 def _overlap(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> bool:
-    """Whether triangles of one plane have a point in common: no edge parts them."""
+    """Return whether triangles in one plane have a point in common: no edge separates them."""
     n, m = wp.cross(v1 - v0, v2 - v0), wp.cross(u1 - u0, u2 - u0)
     n = n if wp.dot(n, n) >= wp.dot(m, m) else m
     is_apart = _parts(n, v0, v1, v2, u0, u1, u2) or _parts(n, v1, v2, v0, u0, u1, u2)

@@ -163,7 +163,7 @@ def _log_gamma(x: float) -> float:
 
 @wp.func
 def _poisson_by_products(state: wp.ref[State], lam: float) -> wp.uint32:
-    """How many random numbers multiplied stay above exp(-lam)."""
+    """Return how many random numbers can be multiplied before the product falls to exp(-lam) or below."""
     limit = wp.exp(-lam)
     count = wp.uint32(0)
     product = randf(state)

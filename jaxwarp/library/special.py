@@ -26,7 +26,7 @@ _FIFTH = wp.constant(7.0 * math.pi**2.5 / 960.0)
 
 @wp.func
 def _first_guess(logarithm: Any):
-    """Of the value z >= 0 for which `logarithm` is log(1 - erf(z)**2)."""
+    """Return a first guess of the value z >= 0 for which `logarithm` is log(1 - erf(z)**2)."""
     half = type(logarithm)(0.5) * logarithm + type(logarithm)(_B)
     scaled = -logarithm / type(logarithm)(_A)
     root = wp.sqrt(half * half + scaled)
@@ -92,13 +92,13 @@ def _adj_erfcinv(x: Any, adj_ret: Any):
 
 @wp.func
 def erfinv(x: wp.float16) -> wp.float16:
-    """As that of float32, in which it is computed."""
+    """Return the value whose error function is x, computed in float32."""
     return wp.float16(_erfinv(wp.float32(x)))
 
 
 @wp.func
 def erfinv(x: wp.bfloat16) -> wp.bfloat16:
-    """As that of float32, in which it is computed."""
+    """Return the value whose error function is x, computed in float32."""
     return wp.bfloat16(_erfinv(wp.float32(x)))
 
 
@@ -116,13 +116,13 @@ def erfinv(x: wp.float64) -> wp.float64:
 
 @wp.func
 def erfcinv(x: wp.float16) -> wp.float16:
-    """As that of float32, in which it is computed."""
+    """Return the value whose complementary error function is x, computed in float32."""
     return wp.float16(_erfcinv(wp.float32(x)))
 
 
 @wp.func
 def erfcinv(x: wp.bfloat16) -> wp.bfloat16:
-    """As that of float32, in which it is computed."""
+    """Return the value whose complementary error function is x, computed in float32."""
     return wp.bfloat16(_erfcinv(wp.float32(x)))
 
 

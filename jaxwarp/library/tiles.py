@@ -1,4 +1,4 @@
-"""What functions on tiles compute, of tiles and arrays of a thread's own that are indexed alike.
+"""The computations of functions on tiles. Tiles and arrays of a thread's own are indexed alike.
 
 Each element of a result is stored once, so that derivatives find in it what they need.
 """

@@ -1,1 +1,1 @@
-"""What an array is in memory: regions, scopes that own them, exchange with other libraries."""
+"""Arrays in memory: regions, the scopes that own them, and exchange with other libraries."""

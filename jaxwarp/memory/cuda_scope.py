@@ -64,7 +64,7 @@ class CudaScope(Scope):
         return self._driver
 
     def model(self) -> str:
-        """What the maker calls the device, as JAX's `device_kind`."""
+        """Return the manufacturer's name for the device, which is also JAX's `device_kind`."""
         self.ready()
         return driver().name(self._device)
 
@@ -106,7 +106,7 @@ class CudaScope(Scope):
         return status != made.types.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
     def can_wait(self) -> bool:
-        """Not while XLA captures the call into a graph."""
+        """Return whether the host may wait: it may not while XLA captures the call into a graph."""
         return not self._is_capturing()
 
     def synchronize(self) -> None:
@@ -187,7 +187,7 @@ class CudaScope(Scope):
         self.set(target, value)
 
     def set(self, target: Region, value: np.ndarray) -> None:
-        """As `fill`, of memory that is the scope's own."""
+        """Set the elements of memory that the scope owns to `value`, whose axes are the last ones of `target`."""
         self.uses([], [target])
         for part in fills(target, value):
             bits = 8 * part.unit
@@ -211,7 +211,7 @@ class CudaScope(Scope):
         self.duplicate(target, source)
 
     def duplicate(self, target: Region, source: Region) -> None:
-        """As `copy`, in the memory of this GPU."""
+        """Copy between regions of this GPU's memory, of one shape and dtype, which may overlap."""
         if target.overlaps(source):
             apart = self.new(source.dtype, source.shape)
             self.duplicate(apart, source)
@@ -252,8 +252,8 @@ class CudaScope(Scope):
         return region, not is_read_only
 
     def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
-        """Of each operand, and what keeps them until the launch is queued. What is passed by value is put into memory,
-        by fills: they take the value along, also into a CUDA graph."""
+        """Return the address of each operand, and an object that keeps them alive until the launch is queued. Fills put
+        values that are passed by value into memory: a fill carries its value along, even into a CUDA graph."""
         values = {i: np.asarray(o) for i, o in enumerate(operands) if not isinstance(o, Region)}
         places: dict[int, int] = {}
         kept = None

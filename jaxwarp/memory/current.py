@@ -1,4 +1,4 @@
-"""Where a launch, a copy or a new array happens that is asked for now: in a call, in a program, or outside of both."""
+"""The place of a launch, a copy or a new array: a running call, a traced program, or neither."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ current: contextvars.ContextVar[object | None] = contextvars.ContextVar("jaxwarp
 
 @contextmanager
 def executing(scope: Scope) -> Iterator[None]:
-    """What the `with` asks for happens at once, in the memory of a call that is running."""
+    """Return a context in which operations run at once, in the memory of a running call."""
     token, waiting = current.set(scope), in_callback.set(True)
     try:
         yield
@@ -27,8 +27,8 @@ def executing(scope: Scope) -> Iterator[None]:
 
 
 def scope_now() -> Scope | None:
-    """Where things happen at once: the call whose function is running on real memory, or the process, outside of all
-    calls. None: in a function of a `jax_callable` that is traced."""
+    """Return the scope in which operations run at once. This is the call whose function runs on real memory, or the
+    process outside of all calls. Return None in a traced function of a `jax_callable`."""
     found = current.get()
     if found is None:
         return HOST

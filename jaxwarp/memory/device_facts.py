@@ -1,4 +1,4 @@
-"""What the CUDA driver and the host tell of a device."""
+"""Properties of a device, as the CUDA driver and the host report them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxwarp.memory.driver import driver
 
 
 class Facts:
-    """What is known of a device: of GPUs what the driver says, when it is asked for.
+    """The properties of a device. Those of a GPU are queried from the driver at each access.
 
     Raises:
         CudaError: the driver refuses to tell.
@@ -35,7 +35,7 @@ class Facts:
 
     @property
     def name(self) -> str:
-        """What the maker calls the model."""
+        """The manufacturer's name for the model."""
         return platform.processor() or "CPU" if self.is_cpu else driver().name(self._handle)
 
     @property
@@ -45,7 +45,7 @@ class Facts:
 
     @property
     def sm_count(self) -> int:
-        """How many multiprocessors there are. 0 of the CPU."""
+        """The number of multiprocessors; 0 for the CPU."""
         return self._attribute("MULTIPROCESSOR_COUNT")
 
     @property
@@ -55,47 +55,47 @@ class Facts:
 
     @property
     def is_uva(self) -> bool:
-        """Whether the GPU and the host share a space of addresses."""
+        """True if the GPU and the host share one address space."""
         return self._attribute("UNIFIED_ADDRESSING") > 0
 
     @property
     def is_mempool_supported(self) -> bool:
-        """Whether the driver has pools of memory on the GPU."""
+        """True if the driver has memory pools on the GPU."""
         return self._attribute("MEMORY_POOLS_SUPPORTED") > 0
 
     @property
     def is_mempool_enabled(self) -> bool:
-        """Whether arrays outside of JAX are made from the driver's pool: always, where there is one."""
+        """True if arrays outside of JAX are allocated from the driver's pool: always, if the device has one."""
         return self.is_mempool_supported
 
     @property
     def is_ipc_supported(self) -> bool:
-        """Whether processes share arrays: they do not."""
+        """True if processes can share arrays: always False."""
         return False
 
     @property
     def is_cpu_memory_access_from_gpu_supported(self) -> bool:
-        """Whether the GPU reads and writes all memory of the host."""
+        """True if the GPU can read and write all memory of the host."""
         return self._attribute("PAGEABLE_MEMORY_ACCESS") > 0
 
     @property
     def is_gpu_memory_access_from_cpu_supported(self) -> bool:
-        """Whether the host reads and writes managed memory where it lies on the GPU."""
+        """True if the host can read and write managed memory in place on the GPU."""
         return self._attribute("DIRECT_MANAGED_MEM_ACCESS_FROM_HOST") > 0
 
     @property
     def is_cpu_gpu_atomic_supported(self) -> bool:
-        """Whether the hardware has atomics between the GPU and the host."""
+        """True if the hardware has atomics between the GPU and the host."""
         return self._attribute("HOST_NATIVE_ATOMIC_SUPPORTED") > 0
 
     @property
     def is_managed_memory_supported(self) -> bool:
-        """Whether the driver makes managed memory on the GPU."""
+        """True if the driver can allocate managed memory on the GPU."""
         return self._attribute("MANAGED_MEMORY") > 0
 
     @property
     def is_concurrent_managed_access_supported(self) -> bool:
-        """Whether the GPU and the host can use managed memory at the same time."""
+        """True if the GPU and the host can use managed memory at the same time."""
         return self._attribute("CONCURRENT_MANAGED_ACCESS") > 0
 
     @property
@@ -139,7 +139,7 @@ class Facts:
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
-        """In the `with` the device's primary context, which JAX uses too, is current."""
+        """Return a context in which the device's primary context, which JAX also uses, is current."""
         handle = self._handle
         driver().call("CtxPushCurrent", driver().call("DevicePrimaryCtxRetain", handle))
         try:

@@ -31,7 +31,8 @@ class Device(Facts):
         return hash(self.alias)
 
     def can_access(self, other: DeviceLike) -> bool:
-        """Whether kernels on it can use arrays on another device: on itself alone.
+        """Return whether kernels on this device can use arrays on another one: they can only use arrays on their own
+        device.
 
         Raises:
             KernelTypeError, KernelValueError: there is no such device.
@@ -66,7 +67,7 @@ CPU = Device("cpu")
 
 @functools.cache
 def _gpus() -> tuple[int, str]:
-    """How many GPUs the driver has, and why there are none."""
+    """Return the number of GPUs that the driver has, and the reason if there are none."""
     try:
         count = int(driver().call("DeviceGetCount"))
     except CudaError as error:
@@ -165,7 +166,7 @@ def get_cuda_devices() -> list[Device]:
 
 
 def get_cuda_device_count() -> int:
-    """How many CUDA devices arrays outside of JAX can be on."""
+    """Return the number of CUDA devices that arrays outside of JAX can be on."""
     return _gpus()[0]
 
 
@@ -182,17 +183,18 @@ def get_cuda_device(ordinal: int | None = None) -> Device:
 
 
 def is_cpu_available() -> bool:
-    """Whether arrays outside of JAX can be on the CPU."""
+    """Return whether arrays outside of JAX can be on the CPU."""
     return True
 
 
 def is_cuda_available() -> bool:
-    """Whether arrays outside of JAX can be on a GPU: the CUDA driver has one, and cuda-python is there."""
+    """Return whether arrays outside of JAX can be on a GPU. They can if cuda-python is installed and the CUDA driver
+    has a device."""
     return _gpus()[0] > 0
 
 
 def is_device_available(device: Any) -> bool:
-    """Whether arrays outside of JAX can be on a device."""
+    """Return whether arrays outside of JAX can be on a device."""
     return str(device) in {str(found) for found in get_devices()} or (str(device) == "cuda" and is_cuda_available())
 
 

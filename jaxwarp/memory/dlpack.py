@@ -127,9 +127,9 @@ def make_capsule(
     copy: bool | None,
     never_writes: bool = False,
 ) -> Any:
-    """What `__dlpack__` of an array returns; the arguments are those of the protocol.
+    """Return the capsule for `__dlpack__` of an array. The arguments are those of the protocol.
 
-    `never_writes`: who asks leaves memory that is read-only as it is, though the version it speaks cannot say so.
+    `never_writes`: the consumer never writes to read-only memory, although its DLPack version cannot mark it so.
 
     Raises:
         BufferError: what is asked for cannot be had.
@@ -163,7 +163,7 @@ def make_capsule(
 
 
 def _writes_anyway(module: str) -> bool:
-    """Whether a library takes read-only memory, and then lets it be written."""
+    """Return whether a library accepts read-only memory and then lets users write to it."""
     return module.split(".", maxsplit=1)[0] in ("torch", "paddle")
 
 
@@ -199,7 +199,7 @@ Places = Callable[[int], Any]
 
 
 def is_on_gpu(value: object) -> bool:
-    """Whether an array with DLPack's interface is in the memory of a GPU of CUDA."""
+    """Return whether an array with DLPack's interface is in the memory of a CUDA GPU."""
     device = getattr(value, "__dlpack_device__", None)
     try:
         return device is not None and int(device()[0]) == CUDA
@@ -293,7 +293,8 @@ def _dtype_of(tensor: Tensor) -> np.dtype:
 
 @functools.cache
 def _deleter_of_jax() -> int | None:
-    """What ends capsules that JAX makes, by which they are known: before version 1 they cannot say "read-only"."""
+    """Return the deleter of the capsules that JAX makes. It identifies them: before version 1, a capsule cannot say
+    that it is read-only."""
     capsule = jnp.zeros(1, jnp.float32).__dlpack__()
     kind = next(kind for kind in _KINDS if _holds(capsule, _name(kind, _FRESH)))
     return kind.from_address(_open(capsule, _name(kind, _FRESH))).deleter

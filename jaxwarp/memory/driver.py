@@ -54,7 +54,7 @@ class Driver:
         return answer[1] if len(answer) > 1 else None
 
     def asks(self, name: str, *arguments: Any) -> bool:
-        """Whether what a function asks for has happened.
+        """Return whether a query function of the driver reports completion.
 
         Raises:
             CudaError: as `call`.
@@ -82,7 +82,7 @@ class Driver:
         return f"{why} ({text.decode()})" if text else why
 
     def name(self, device: Any) -> str:
-        """What the maker calls the model."""
+        """Return the manufacturer's name for the model."""
         return bytes(self.call("DeviceGetName", 256, device)).split(b"\0", 1)[0].decode()
 
     def architecture(self, device: Any) -> int:

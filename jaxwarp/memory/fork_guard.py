@@ -1,4 +1,4 @@
-"""Where JAX cannot run a program, though it would try, and wait for ever."""
+"""A guard that refuses JAX calls where JAX would wait forever: after a fork, and inside callbacks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ class Recorder(Protocol):
         ...
 
     def record_result(self, target: Region, is_update: bool = False) -> None:
-        """What a launch that is not to be recorded has left in `target`; `is_update`: which it may have read."""
+        """Record the contents of `target` after a launch that is not recorded. `is_update`: the launch may have read
+        `target`."""
         ...
 
     def record_copy(self, target: Region, source: Region) -> None:
@@ -51,7 +52,7 @@ class Recorder(Protocol):
         ...
 
     def record_scope_begin(self, scope_name: str) -> None:
-        """What follows is in a scope of its own, in pictures."""
+        """Begin a scope: pictures show what follows in a scope of its own."""
         ...
 
     def record_scope_end(self) -> None:
@@ -74,11 +75,11 @@ class Capturer(Protocol):
         ...
 
     def begin(self) -> None:
-        """From now on it is asked."""
+        """Start to keep the operations that are requested."""
         ...
 
     def end(self) -> None:
-        """It is asked no more, but who was asked before."""
+        """Stop keeping operations, and restore the previous capturer."""
         ...
 
     def run(self) -> None:
@@ -90,7 +91,7 @@ capturing: contextvars.ContextVar[Capturer | None] = contextvars.ContextVar("jax
 
 
 def require_settled(what: str) -> None:
-    """What reads arrays cannot be captured: it happens in Python, once.
+    """Refuse to read arrays during a capture: the read would happen in Python, only once.
 
     Raises:
         KernelValueError: a capture is being made.
@@ -103,7 +104,7 @@ def require_settled(what: str) -> None:
 
 
 def require_uncaptured(what: str, hint: str) -> None:
-    """What is done in Python is done once, and not whenever a capture is launched.
+    """Refuse Python work during a capture: it would happen once, not at each launch of the capture.
 
     Raises:
         KernelValueError: a capture is being made.
@@ -119,10 +120,11 @@ class Outside(Scope):
     is_outside = True
 
     def require_open(self, name: str) -> None:
-        """It does not end."""
+        """Accept every use: this scope never ends."""
 
     def require_untraced(self, label: str, what: str) -> None:
-        """What is written while JAX traces would be written once, when that happens, however often the program runs."""
+        """Refuse to write while JAX traces: the write would happen once, during the trace, however often the program
+        runs."""
         if compat.is_tracing():
             raise KernelTypeError(
                 f"{label} cannot be {what} in a function that JAX traces: that runs once, when it is traced",
@@ -133,7 +135,8 @@ class Outside(Scope):
         require_settled(what)
 
     def defers(self, what: str, run: Callable[[], object], place: Outside | None = None) -> bool:
-        """Whether a capture has taken it, which runs it when it is launched. `place`: where all of its work is."""
+        """Return whether a capture has taken `run`, to run it at each launch. `place`: the memory in which all of its
+        work is."""
         capture = capturing.get()
         if capture is None:
             return False
@@ -287,7 +290,7 @@ def require_unrecorded(library: Library, tensor: Any) -> None:
 
 
 def untraced(value: Any) -> KernelTypeError:
-    """What to say of a value that JAX traces."""
+    """Return the error for a value that JAX traces."""
     return KernelTypeError(
         f"expected an array with numbers in it, got the traced value {value}",
         hint="launch with jax_kernel or jax_callable in functions that JAX traces",

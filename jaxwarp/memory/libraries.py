@@ -1,4 +1,4 @@
-"""Which libraries of tensors arrays outside of JAX know."""
+"""The tensor libraries that arrays outside of JAX support."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ class MemoryArray:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The array's name in messages."""
         return self.name
 
     @property
     def region(self) -> Region:
-        """Where it is; an error once the call is over."""
+        """The array's memory. Access raises an error once the call is over."""
         self.scope.require_open(self.label)
         return self._region
 
@@ -86,7 +86,7 @@ class MemoryArray:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """In bytes."""
+        """The strides in bytes."""
         return self.region.strides[: self.ndim]
 
     @property
@@ -128,7 +128,8 @@ class MemoryArray:
         (part.fill_ if self._is_number(value) else part.assign)(value)
 
     def _is_number(self, value: Any) -> bool:
-        """Whether it is a number that every element may be set to; one that would lose its fraction is none."""
+        """Return whether `value` is a number that every element can be set to. A float is not, if the elements would
+        drop its fraction."""
         kind = self.region.dtype.kind
         whole = bool | np.bool if kind == "b" else int | np.integer | np.bool
         return not self.components and isinstance(value, whole if kind in "biu" else whole | float | np.floating)
@@ -186,7 +187,7 @@ class MemoryArray:
         return self._fill(zero_element(self.region.dtype, self.components))
 
     def numpy(self) -> np.ndarray:
-        """As a NumPy array: a view on the CPU, a read-only copy from a GPU."""
+        """Return the contents as a NumPy array: a view on the CPU, a read-only copy from a GPU."""
         return self.scope.numpy(self.label, self.region, self.is_writable)
 
     def list(self) -> list[Any]:

@@ -39,7 +39,7 @@ class Region:
 
     @cached_property
     def is_dense(self) -> bool:
-        """Whether it is row-major without gaps; where there are no elements, it is."""
+        """True if the region is row-major without gaps, or has no elements."""
         if self.size == 0:
             return True
         dense = dense_strides(self.shape, self.dtype.itemsize)
@@ -47,7 +47,7 @@ class Region:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether native code takes it as it is: dense, and aligned."""
+        """True if native code can use the region as it is: it is dense and aligned."""
         return self.is_dense and not self.address % self.dtype.alignment
 
     @cached_property
@@ -61,8 +61,8 @@ class Region:
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether two of its elements may have a byte in common, as in what `broadcast_to` makes. Rows that interleave
-        count as if they had."""
+        """True if two elements may share a byte, as in a result of `broadcast_to`. Interleaved rows count as sharing
+        bytes."""
         if self.is_dense:
             return False
         reach = self.dtype.itemsize
@@ -73,7 +73,8 @@ class Region:
         return False
 
     def overlaps(self, other: Region) -> bool:
-        """Whether the two have a byte in common; for a few that interleave in many axes, whether they may."""
+        """Return whether the two regions share a byte. Return True also for regions that interleave in so many axes
+        that an exact check would take too long."""
         (low, high), (other_low, other_high) = self.span, other.span
         if not (low < other_high and other_low < high and self.size and other.size):
             return False
@@ -102,12 +103,12 @@ class Region:
 
     @cached_property
     def leaves(self) -> tuple[Region, ...]:
-        """Of an array of records the arrays of their numbers, where these are; else itself."""
+        """The arrays of numbers that make up an array of records; the region itself if it holds no records."""
         names = self.dtype.names
         return (self,) if names is None else tuple(leaf for name in names for leaf in self.field(name).leaves)
 
     def field(self, name: str) -> Region:
-        """Of an array of records the array of a field."""
+        """Return the array of one field of an array of records."""
         fields: Any = self.dtype.fields
         found, offset = fields[name][:2]
         dtype, inner = found.subdtype or (found, ())
@@ -135,7 +136,7 @@ class Spans:
         self._highs: list[int] = []
 
     def add(self, region: Region) -> None:
-        """From now on with the span of `region`."""
+        """Add the span of `region`."""
         low, high = region.span
         first, last = bisect.bisect_left(self._highs, low), bisect.bisect_right(self._lows, high)
         if first < last:  # it joins these
@@ -144,7 +145,7 @@ class Spans:
             self._lows[first:last], self._highs[first:last] = [low], [high]
 
     def overlap(self, region: Region) -> bool:
-        """Whether `region` may have a byte in common with one of them; see `Region.overlaps`."""
+        """Return whether `region` may share a byte with one of the spans; see `Region.overlaps`."""
         return self.meets(*region.span)
 
     def meets(self, low: int, high: int) -> bool:
@@ -193,13 +194,14 @@ def require_unmasked(value: Any) -> None:
 
 
 def array_region(array: np.ndarray) -> Region:
-    """Where a NumPy array is."""
+    """Return the region of a NumPy array."""
     require_unmasked(array)
     return Region(address_of(array), array.dtype, array.shape, array.strides, array)
 
 
 def leaves_of(values: np.ndarray) -> list[np.ndarray]:
-    """Of records the arrays of their numbers, which are views; else the array itself."""
+    """Return the arrays of numbers that make up an array of records, as views. Return the array itself if it holds no
+    records."""
     if values.dtype.names is None:
         return [values]
     return [leaf for name in values.dtype.names for leaf in leaves_of(values[name])]

@@ -16,7 +16,7 @@ from jaxwarp.memory.region import Region, array_region, bytes_of
 
 
 def inside_traced(label: str, what: str) -> KernelTypeError:
-    """What to say where a function that JAX traces has an effect on what is outside of it."""
+    """Return the error for a function that JAX traces and that has an effect outside of itself."""
     return KernelTypeError(
         f"{label} cannot be {what} in a function that JAX traces inside of the one that has the array (the body of a"
         " loop, a branch, jit, vmap): that runs once, when it is traced",
@@ -57,7 +57,7 @@ class Scope:
             raise inside_traced(label, what)
 
     def require_settled(self, what: str) -> None:
-        """What is to be read has happened."""
+        """Check that the memory to be read is up to date."""
 
     def settled_on(self, region: Region) -> int | None:
         """The stream on which what happens to a region has been queued."""
@@ -65,7 +65,7 @@ class Scope:
         return self.stream
 
     def can_wait(self) -> bool:
-        """Whether the host may wait for what it launches."""
+        """Return whether the host may wait for the work that it launches."""
         return True
 
     def close(self) -> None:
@@ -138,11 +138,12 @@ class Scope:
         self.copy(target, array_region(values))
 
     def put(self, target: Region, values: np.ndarray) -> None:
-        """As `write`, where it is part of something else."""
+        """Copy an array of the host as `write` does, but as a part of another operation."""
         self.write(target, values)
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
-        """Where an array is that belongs to no jaxwarp object, and whether it may be written; None: it is none here."""
+        """Return the region of an array that is not a jaxwarp object, and whether it may be written. Return None if
+        `value` is not such an array."""
         if isinstance(value, np.ndarray) and value.ndim:
             return array_region(value), bool(value.flags.writeable)
         return None

@@ -43,7 +43,7 @@ class _Axis:
 
 
 def fills(region: Region, value: np.ndarray) -> Iterator[Fill]:
-    """What sets the elements of `region` to `value`, whose axes are the last ones of it."""
+    """Yield the fills that set the elements of `region` to `value`, whose axes are the last ones of `region`."""
     if region.size == 0:
         return
     value = np.ascontiguousarray(value, region.dtype)
@@ -76,7 +76,7 @@ def _uniform_fills(region: Region, pattern: bytes) -> Iterator[Fill]:
 
 
 def copies(target: Region, source: Region) -> Iterator[Copy]:
-    """What copies `source` to `target`, of the same shape and dtype, which do not overlap."""
+    """Yield the copies from `source` to `target`, which have the same shape and dtype and do not overlap."""
     if target.size == 0:
         return
     item = target.dtype.itemsize

@@ -26,7 +26,7 @@ class Library(ABC):
     module: str
 
     def is_tensor(self, value: object) -> bool:
-        """Whether a value is a tensor of this library; without importing it."""
+        """Return whether a value is a tensor of this library, without importing the library."""
         found = getattr(sys.modules.get(self.module), "Tensor", None)
         return found is not None and isinstance(value, found)
 
@@ -52,24 +52,24 @@ class Library(ABC):
 
     @abstractmethod
     def is_recording(self, tensor: Any) -> bool:
-        """Whether the library would record an operation on the tensor, for its derivatives."""
+        """Return whether the library would record an operation on the tensor, for its derivatives."""
 
     @abstractmethod
     def is_inside_function(self) -> bool:
-        """Whether the library waits for one of the user's functions with a derivative: what that returns is added to
+        """Return whether the library is running a user function with a derivative: it adds what that returns to
         gradients."""
 
     @abstractmethod
     def requires_grad(self, tensor: Any) -> bool:
-        """Whether a gradient of the tensor is wanted."""
+        """Return whether a gradient of the tensor is wanted."""
 
     @abstractmethod
     def require_grad(self, tensor: Any) -> None:
-        """From now on a gradient of the tensor is wanted."""
+        """Request a gradient of the tensor from now on."""
 
     @abstractmethod
     def is_leaf(self, tensor: Any) -> bool:
-        """Whether the tensor is a variable: others have no gradient that lasts."""
+        """Return whether the tensor is a variable. Other tensors have no gradient that lasts."""
 
     @abstractmethod
     def gradient(self, tensor: Any) -> Any:
@@ -162,14 +162,14 @@ def owned(region: Region) -> Region:
 
 
 def note_written(regions: Sequence[Region | None]) -> None:
-    """To be called where regions have been written."""
+    """Note that regions have been written, so that the tensors which share them are marked as written."""
     for region in regions:
         if region is not None and isinstance(region.owner, Owner) and region.owner.tensors:
             region.owner.written()
 
 
 def place_of(region: Region) -> Any:
-    """What tells a region from others in the same memory."""
+    """Return a key that distinguishes a region from others in the same memory."""
     return region.address, region.dtype, region.shape, region.strides
 
 
@@ -182,6 +182,6 @@ def view_of(region: Region) -> np.ndarray:
 
 
 def apart_from_tensors(region: Region) -> Region:
-    """As `view_of`, of memory of a GPU: the region with an owner that knows no tensors."""
+    """Return a region of GPU memory with a new owner that has no tensors; `view_of` does the same for the host."""
     owner = region.owner
     return dataclasses.replace(region, owner=Owner(owner.memory, owner.scope, owner.work))

@@ -107,7 +107,7 @@ def _close(library: ctypes.CDLL) -> None:
 
 
 def find_library() -> Path:
-    """Where the native library is; an ImportError that says how to build it where there is none.
+    """Return the path of the native library. Raise an ImportError that says how to build it if there is none.
 
     `JAXWARP_LIBRARY` names another build of it, such as one with sanitizers.
     """
@@ -136,7 +136,7 @@ def _too_old(name: str) -> str:
 
 
 def function_address(name: str) -> int:
-    """Of an exported function of the native library, for machine code that calls it."""
+    """Return the address of an exported function of the native library, for machine code that calls it."""
     return ctypes.cast(getattr(load_library(), name), ctypes.c_void_p).value or 0
 
 
@@ -189,7 +189,7 @@ def take_unused() -> list[int]:
 
 @dataclass
 class _Given:
-    """What the loader was asked for, and how often that was given out and not yet put down."""
+    """A requested address, and how many times it was given out and not yet returned."""
 
     address: Future[int]
     times: int = 0

@@ -117,7 +117,8 @@ def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> t
 
 
 def refit_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray) -> Sequence[np.ndarray]:
-    """What `place_faces` and then `box_items` make of faces in an order: corners, lowers, uppers, nodes, grid."""
+    """Return the results of `place_faces` and then `box_items` for faces in an order: corners, lowers, uppers, nodes,
+    grid."""
     count, leaves = len(order), len(first) - 1
     made = _views(
         *(np.empty((count, *shape), np.float32) for shape in ((3, 3), (3,), (3,))),
@@ -137,7 +138,8 @@ def refit_in_place(
     own: Sequence[np.ndarray],
     is_alone: bool = True,
 ) -> Call:
-    """As `refit_faces`, into arrays of such a result, whenever it is run. All arrays are dense."""
+    """Return a call that, whenever it runs, refits faces as `refit_faces` does, into the arrays of such a result. All
+    arrays must be dense."""
     count, leaves = len(order), len(first) - 1
     values = points, indices, order, len(points), count, *own[:3], first, leaves, *own[3:]
     return Call("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=is_alone)

@@ -1,4 +1,4 @@
-"""What the optimisers ask of parameters and gradients, and how they see both: as rows of scalars."""
+"""The checks of parameters and gradients for optimisers, which see both as rows of scalars."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class _Rows:
         return Block(params, tuple(self.scopes.pop()), yielded)
 
     def yielded(self, results: Sequence[tuple[Value, Value]]) -> tuple[Value, ...]:
-        """What a block yields: for each row where the target differs between rows, even if this source does not."""
+        """Return what a block yields: one value for each row if the target differs between rows, else one for all."""
         found: list[Value] = []
         for value, target in results:
             count = self.rows if target in self.differing else 1

@@ -26,7 +26,7 @@ def eliminate(kernel: Kernel) -> Kernel:
 
 
 class _Liveness:
-    """Which operations and values matter."""
+    """The operations and values that matter."""
 
     def __init__(self, kernel: Kernel):
         self.values: set[Value] = set()

@@ -1,4 +1,4 @@
-"""What rules written by hand say about derivatives, taken out: machine code is made of the rest.
+"""The removal of what rules written by hand say about derivatives: machine code is made of the rest.
 
 %b = attach %a, %x, %g                       -> %a
 %p = guarded %c, %f                          -> 0 where %c is 0, else %c * %f

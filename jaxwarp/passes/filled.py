@@ -34,7 +34,7 @@ def filled(kernel: Kernel, params: Sequence[int]) -> Kernel:
 
 
 def are_elements(grid: Sequence[Any], shape: Sequence[Any]) -> bool:
-    """Whether a launch has a thread for each element of an array, whatever that is: extents may be symbolic."""
+    """Return whether a launch has a thread for each element or row of an array; extents may be symbolic."""
     return tuple(shape[: len(grid)]) == tuple(grid)
 
 

@@ -68,7 +68,7 @@ def flatten(kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]]
 
 
 def _shortened(flat: Flat, given: Sequence[tuple[int, ...]]) -> Flat | None:
-    """With one axis less; None where that cannot be or is no gain."""
+    """Return the launch with one axis less; None if that is impossible or no gain."""
     if len(flat.grid) < 2:
         return None
     *outer, rows, columns = flat.grid

@@ -70,7 +70,7 @@ class _Owned:
 
 
 def _owned(scatter: Scatter, grid: Sequence[int]) -> _Owned:
-    """With all elements along the axes of the grid, if not many more are touched than have to be."""
+    """Return the scatter with the elements to write: all of them, or, if these are many more, those it reaches."""
     box = tuple(scatter.reach(axis) for axis in range(len(grid)))
     extents = {axis: n or 0 for n, axis in zip(scatter.param.shape, scatter.axes, strict=True) if axis is not None}
     whole = tuple((0, extents[axis] - 1) if axis in extents else (0, 0) for axis in range(len(grid)))
@@ -89,7 +89,7 @@ def _extents(owned: Sequence[_Owned]) -> tuple[int, ...]:
 
 
 def _is_worth_it(kernel: Kernel, scatter: Scatter, grid: Sequence[int]) -> bool:
-    """Is computing the additions in copies less work than computing them once and adding them by atomics?"""
+    """Return whether computing the additions in copies is less work than computing them once and adding by atomics."""
     copies = 0.0
     for sources, adds in scatter.sources.items():
         threads = math.prod(s.last - s.first + 1 for s in sources if s is not None)
@@ -99,7 +99,7 @@ def _is_worth_it(kernel: Kernel, scatter: Scatter, grid: Sequence[int]) -> bool:
 
 
 def _price(kernel: Kernel, adds: Collection[Atomic]) -> float:
-    """Of what is added, of one thread."""
+    """Return the price of computing what one thread adds."""
     needed: set[Value] = {v for op in adds for v in op.args}
 
     def block(inside: Block) -> float:
@@ -188,7 +188,7 @@ class _Gathered(Rewriter):
         return found
 
     def between(self, elements: Sequence[Value], inner: Sequence[Interval], outer: Sequence[Interval]) -> Value | None:
-        """Is an element in a box, if it is in another one?"""
+        """Return the condition that an element of the box `outer` is in the box `inner`; None: it always is."""
         tests: list[Value] = []
         for element, (first, last), (least, most) in zip(elements, inner, outer, strict=True):
             if first > least:
@@ -230,7 +230,7 @@ class _Gathered(Rewriter):
         adds: Sequence[Addition],
         elements: Sequence[Value],
     ) -> None:
-        """What one thread adds to the element, if it is there."""
+        """Add what one thread adds to the element, if there is such a thread."""
         box = [(s.first, s.last) if s is not None else (0, 0) for s in sources]
         condition = self.between(elements, box, owned.box)
         components = list(dict.fromkeys(add.component for add in adds))
@@ -254,7 +254,7 @@ class _Gathered(Rewriter):
         sums.totals = before | dict(zip(components, totals, strict=True))
 
     def thread(self, element: Value, source: Source | None) -> Value:
-        """Which thread along an axis adds to the element."""
+        """Return the thread along an axis that adds to the element."""
         if source is None:
             return self.number(0)
         *moves, final = source.moves
@@ -266,7 +266,7 @@ class _Gathered(Rewriter):
 
 
 class _Sums:
-    """What the components of an element have become, so far."""
+    """The sums of the components of an element, so far."""
 
     def __init__(self, build: Builder, param: Param, nothing: float):
         self.build = build
@@ -284,7 +284,7 @@ class _Sums:
 
 
 class _Copy(Rewriter):
-    """What another thread adds."""
+    """A copy of the kernel's code that computes what another thread adds."""
 
     def __init__(
         self,
@@ -324,7 +324,7 @@ class _Copy(Rewriter):
                 self.copy(op)
 
     def truth(self, op: Call) -> bool | None:
-        """What a condition is in all threads that this is a copy of."""
+        """Return the truth of a condition in all threads that this is a copy of; None if it is not known or differs."""
         line = self.lines.of(op.result) if op.result.type is bool_ else None
         if line is None:
             return None

@@ -44,7 +44,7 @@ Definition = Callable[[Value], Op | None]
 
 
 def identity(call: Call, args: tuple[Value, ...], definition: Definition) -> Outcome:
-    """What `call`, applied to `args`, equals; None if nothing simpler is known.
+    """Return what `call`, applied to `args`, equals; None if nothing simpler is known.
 
     Args:
         call: the operation; only its builtin and result type are looked at.

@@ -36,7 +36,7 @@ _CACHE = 512
 
 @dataclass(frozen=True)
 class Context:
-    """What passes may use besides the kernel.
+    """The facts that passes may use besides the kernel.
 
     Attributes:
         fma: whether products and sums are contracted.
@@ -62,7 +62,7 @@ class Context:
 
     @property
     def is_known(self) -> bool:
-        """Whether the extents of the launch are numbers."""
+        """True if the extents of the launch are numbers."""
         return self.grid is not None and _are_numbers(self.grid)
 
     @property

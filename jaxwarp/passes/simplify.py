@@ -112,7 +112,7 @@ class _Simplify(Rewriter):
         return value
 
     def assume(self, condition: Value, truth: bool, saved: list[tuple[Value, Value]]) -> None:
-        """In a branch, its condition is a constant; so are what it is the negation or conjunction of."""
+        """Make the condition of a branch a constant, and so the operands of its `not`, `and` or `or` that follow."""
         saved.append((condition, self.values.get(condition, condition)))
         self.values[condition] = self.const(truth, bool_)
         match self.definition.get(condition):
@@ -319,7 +319,7 @@ class _Simplify(Rewriter):
 
 
 def _written_params(kernel: Kernel) -> dict[Op, frozenset[Param]]:
-    """What the regions of each If, For and While write to."""
+    """Return the parameters that the regions of each If, For and While write to."""
     written: dict[Op, frozenset[Param]] = {}
 
     def scan(block: Block) -> set[Param]:

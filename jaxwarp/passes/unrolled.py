@@ -48,12 +48,12 @@ class _Wanted:
                     self.loops[op] = numbers
 
     def _numbers(self, op: For) -> range:
-        """What the loop goes over; nothing, if that is not known."""
+        """Return the numbers that the loop goes over; nothing if they are not known."""
         start, stop, step = (self.constants.get(v) for v in (op.start, op.stop, op.step))
         return range(0) if start is None or stop is None or not step else range(int(start), int(stop), int(step))
 
     def operations(self, block: Block) -> int:
-        """How many there would be."""
+        """Return how many operations the block would have after unrolling."""
         return sum(1 + len(self.loops.get(op, range(1))) * sum(map(self.operations, op.blocks)) for op in block.ops)
 
 

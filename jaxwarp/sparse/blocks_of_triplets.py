@@ -1,4 +1,4 @@
-"""Which blocks a list of rows and columns makes: sorted by both, those that are the same in one place."""
+"""The blocks that a list of rows and columns makes: sorted by both, with equal ones in one place."""
 
 # pyright: reportInvalidTypeForm=false
 
@@ -104,7 +104,7 @@ def _keys(  # noqa: PLR0913 - what a kernel reads
     none: wp.uint32,
     keys: wp.array[wp.uint32],
 ):
-    """Of each triplet: its column, and `width` times its row; `none` of what is left out."""
+    """Compute the key of each triplet: its column plus `width` times its row, or `none` if it is left out."""
     i = wp.tid()
     key = none
     if is_there(i, rows[i], columns[i], count, kept, nrow, ncol):

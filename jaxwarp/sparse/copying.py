@@ -34,7 +34,7 @@ from jaxwarp.types import Scalar, as_dtype, element_scalar, element_shape, matri
 
 @functools.cache
 def _gather(source: Any, target: Any) -> Any:
-    """What another matrix has at the blocks of a matrix, in numbers; 0 where it has no block."""
+    """Make a kernel that reads another matrix at the blocks of a matrix, in numbers; 0 where it has no block."""
 
     @wp.kernel
     def bsr_gather(  # noqa: PLR0913 - what a kernel reads
@@ -131,7 +131,7 @@ def _list_parts(
 
 
 def _parts(what: str, source: Any, shape: tuple[int, int]) -> list[tuple[int, int]]:
-    """For rows and columns: into how many parts a block of a matrix is cut, and how many make one of the new shape.
+    """Return, for rows and columns, how many parts a block is cut into, and how many parts make a block of a new shape.
 
     Raises:
         KernelValueError: they do not divide each other, or the matrix.
@@ -276,7 +276,7 @@ def bsr_copy(
 def _capacities(
     offsets: wp.array[int], nrow: int, parts: int, across: int, to_parts: int, capacities: wp.array[int]
 ):
-    """For how many blocks of another shape a row has room."""
+    """Compute how many blocks of another shape each row has room for."""
     row = wp.tid()
     first = row * to_parts
     begin = first // parts
@@ -285,7 +285,7 @@ def _capacities(
 
 
 def without_none(found: Found, block: Any, like: Any) -> Found:
-    """With blocks of zeros, where what they hold does not matter."""
+    """Return a result with blocks of zeros if it has none because their values do not matter."""
     if found.values is not None:
         return found
     return found._replace(values=zero_blocks(block, found.nnz, like))
@@ -410,7 +410,7 @@ def bsr_compress(
 
 
 def require_compact(what: str, topology: str | None) -> None:
-    """In JAX rows lie side by side.
+    """Check that rows of a matrix in JAX are to lie side by side.
 
     Raises:
         KernelValueError: they are to have capacities.

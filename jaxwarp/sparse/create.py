@@ -97,7 +97,7 @@ def bsr_set_zero(
 
 
 def require_topology(what: str, topology: str | None) -> str:
-    """What becomes of the places of a matrix's blocks.
+    """Check and return a choice for the places of a matrix's blocks; "compact" for None.
 
     Raises:
         KernelValueError: there is no such choice.

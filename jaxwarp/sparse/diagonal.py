@@ -142,7 +142,7 @@ def _extents(diag: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def _is_array(diag: Any) -> bool:
-    """Whether these are blocks, not one of them."""
+    """Return whether `diag` is an array of blocks, not a single block."""
     return isinstance(diag, HostArray) or (hasattr(diag, "aval") and diag.ndim in (1, 3))
 
 

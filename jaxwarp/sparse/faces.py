@@ -17,7 +17,7 @@ from jaxwarp.types import as_dtype, element_scalar, element_shape
 
 
 def evaluated(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """What a kernel writes to its last arguments, which are zero before.
+    """Launch a kernel and return its last arguments, which are zero before the launch.
 
     Args:
         outputs: extents and element type of each.
@@ -50,12 +50,12 @@ def _of_jax(kernel: Any, count: int) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is one of Python or NumPy, whose value is known."""
+    """Return whether a value is a number of Python or NumPy, so that it is known."""
     return isinstance(value, (bool, int, float, np.generic))
 
 
 def is_zero(value: Any) -> bool:
-    """Whether a factor is known to be zero: what it is a factor of is not read then."""
+    """Return whether a factor is known to be zero. Then what it multiplies is not read."""
     return is_number(value) and value == 0
 
 

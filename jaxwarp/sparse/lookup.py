@@ -1,4 +1,4 @@
-"""Where a block is, and whose: functions of kernels."""
+"""The lookup of a block, and of the row that a block is in: functions of kernels."""
 
 # ruff: noqa: F811
 # pyright: reportRedeclaration=false

@@ -23,7 +23,7 @@ from jaxwarp.sparse.matrix import (
 
 @boundaries
 class BsrTripletMap:
-    """Where the triplets of a matrix went: `bsr_set_from_triplets(..., build_mapping=True)` makes one.
+    """A map from the triplets of a matrix to its blocks: `bsr_set_from_triplets(..., build_mapping=True)` makes one.
 
     Attributes:
         triplet_count: how many triplets it was built for.
@@ -45,12 +45,12 @@ class BsrTripletMap:
 
     @property
     def device(self) -> Any:
-        """Where it is."""
+        """The device that the map is on."""
         return self._storage[0].device
 
     @property
     def capacity(self) -> int:
-        """For how many triplets there is room."""
+        """The number of triplets that there is room for."""
         return self._storage[0].shape[0]
 
     @property
@@ -97,7 +97,7 @@ class BsrTripletMap:
 
 
 def _topology(matrix: Any) -> tuple[Any, ...]:
-    """What must stay as it is."""
+    """Return what must not change about a matrix while its map is valid."""
     counts = None if matrix.row_counts is None else matrix.row_counts.ptr
     return places_of(matrix), matrix.nrow, matrix.ncol, matrix.offsets.ptr, matrix.columns.ptr, counts
 

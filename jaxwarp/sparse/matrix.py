@@ -101,7 +101,7 @@ class BsrMatrix:
 
     @property
     def block_size(self) -> int:
-        """How many components a block has."""
+        """The number of components of a block."""
         rows, columns = self.block_shape
         return rows * columns
 
@@ -117,12 +117,12 @@ class BsrMatrix:
 
     @property
     def device(self) -> Any:
-        """Where its arrays are."""
+        """The device that the arrays are on."""
         return self.offsets.device
 
     @property
     def requires_grad(self) -> bool:
-        """Whether its blocks have a gradient, for a `Tape`."""
+        """True if the blocks have a gradient, for a `Tape`."""
         return isinstance(self.values, HostArray) and self.values.requires_grad
 
     @property
@@ -191,7 +191,7 @@ class BsrMatrix:
         return BSR_STATUS_SUCCESS if status is None else int(status.numpy()[0])
 
     def status_message(self) -> str:
-        """What `status_sync` tells, in words."""
+        """Return the status from `status_sync` in words."""
         return _MESSAGES[self.status_sync()]
 
     def clear_status(self) -> None:
@@ -272,14 +272,14 @@ def require_matrix(what: str, name: str, value: Any) -> Any:
 
 
 def places_of(matrix: Any) -> Any:
-    """What is another object after each operation that gives blocks of a matrix outside of JAX other places."""
+    """Return an object that is replaced whenever an operation moves the blocks of a matrix outside of JAX."""
     if getattr(matrix, "places", None) is None:
         object.__setattr__(matrix, "places", object())
     return matrix.places
 
 
 def is_outside(*matrices: Any) -> bool:
-    """Whether the arrays of matrices are outside of JAX: such matrices are changed in place."""
+    """Return whether the arrays of matrices are outside of JAX. Such matrices are changed in place."""
     return all(isinstance(m.values, HostArray) and isinstance(m.offsets, HostArray) for m in matrices)
 
 
@@ -331,8 +331,11 @@ def transposed_type(block: Any) -> Any:
 
 
 def is_large(block: Any) -> bool:
-    """Whether kernels take blocks number by number, not as matrices, whose numbers are all in registers: to compile
-    a product with blocks of 12 x 12 takes 0.8 s, of 30 x 30 20 s."""
+    """Return whether kernels take blocks number by number instead of as matrices.
+
+    The numbers of a matrix are all in registers. So a product with blocks of 12 x 12 takes 0.8 s to compile, one with
+    blocks of 30 x 30 takes 20 s.
+    """
     rows, columns = extents_of(block)
     return rows * columns > _LARGEST
 

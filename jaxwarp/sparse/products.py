@@ -34,7 +34,7 @@ from jaxwarp.types import element_scalar, element_shape, matrix
 
 @guarded
 class bsr_mm_work_arrays:  # noqa: N801
-    """What `bsr_mm` keeps for a call with `reuse_topology`: where the blocks of the product are.
+    """The places of the product's blocks, which `bsr_mm` keeps for a call with `reuse_topology`.
 
     Attributes:
         found: these places, with the rows and columns of blocks that the factors have.

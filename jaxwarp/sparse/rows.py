@@ -1,4 +1,4 @@
-"""Which row each block is in, and rows that lie side by side."""
+"""The row that each block is in, and rows that lie side by side."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def running_sums(numbers: Any) -> Any:
 
 
 def count_of(offsets: Any, nrow: int) -> int | None:
-    """How many blocks offsets tell of; None: JAX traces them, or a capture is made, and it is not known yet."""
+    """Return the number of blocks from offsets, or None if it is not known yet: in a trace of JAX, or in a capture."""
     if isinstance(offsets, jax.core.Tracer) or (isinstance(offsets, HostArray) and capturing.get() is not None):
         return None
     last = offsets[nrow : nrow + 1]

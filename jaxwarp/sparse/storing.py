@@ -1,4 +1,4 @@
-"""What an operation has found, written to the matrix that it is for: side by side, or into rows with a capacity."""
+"""The writing of an operation's result to its matrix: side by side, or into rows with a capacity."""
 
 # pyright: reportInvalidTypeForm=false
 

@@ -83,7 +83,7 @@ def _decorated(kind: Any, scope: Mapping[str, Any]) -> Any:
 
 
 def _is_dataclass(kind: Any) -> bool:
-    """Whether it is one itself: what inherits from a struct has the struct's description."""
+    """Return whether the class is itself a dataclass: a subclass of a struct has the struct's description."""
     return "__dataclass_fields__" in vars(kind)
 
 
@@ -153,7 +153,7 @@ def _field(kind: type, name: str, annotation: object, scope: Mapping[str, Any]) 
 
 
 def _declared(kind: type, name: str) -> tuple[Callable[[], Any] | None, bool]:
-    """What makes a field's default, and whether it is static."""
+    """Return what makes a field's default, and whether the field is static."""
     missing = dataclasses.MISSING
     given = vars(kind).get(name, missing)
     if _is_dataclass(kind) and name in kind.__dataclass_fields__:

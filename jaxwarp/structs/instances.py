@@ -85,7 +85,7 @@ def _are_equal(a: Any, b: Any) -> bool:
 
 
 def _is_key(dtype: Any) -> bool:
-    """Whether an array of this type is one of keys of JAX: a PRNGKey consists of their two words."""
+    """Return whether an array of this type holds keys of JAX; a PRNGKey consists of the two words of a key."""
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
@@ -298,7 +298,7 @@ def _require_array(where: str, dtype: Any, value: Any) -> None:
 
 
 def is_open(dtype: Any) -> bool:
-    """Whether a type leaves something open."""
+    """Return whether a type leaves something open."""
     if isinstance(dtype, Array):
         return is_open(dtype.dtype)
     if isinstance(dtype, (Scalar, Struct)):
@@ -307,8 +307,10 @@ def is_open(dtype: Any) -> bool:
 
 
 def _may_hold(scalar: Scalar, given: object) -> bool:
-    """Whether an array of this dtype is one of the scalar type, or what JAX puts in its place: the tangent of an
-    integer, a number of another precision that a kernel refuses or converts."""
+    """Return whether an array of this dtype has the scalar type, or what JAX puts in its place.
+
+    JAX puts there the tangent of an integer, or a number of another precision that a kernel refuses or converts.
+    """
     if not isinstance(given, np.dtype):
         return True
     kinds = {"bool": "b", "int": "iu", "uint": "iu"}.get(scalar.kind, "f")

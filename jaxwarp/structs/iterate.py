@@ -70,7 +70,7 @@ def func_next(kind: Any, runs: tuple[Func, Func] | None = None) -> Callable[[Fun
 
 
 def _steps(overload: Overload, struct: Struct) -> bool:
-    """Whether an overload takes the struct and an item, both references, and answers with a bool."""
+    """Return whether an overload takes the struct and an item, both references, and returns a bool."""
     first, second, *others = (*overload.parameters, None, None)
     if first is None or second is None or not (first.is_reference and second.is_reference):
         return False

@@ -70,7 +70,7 @@ def memory_axes(element: Element | Struct) -> tuple[int, ...]:
 
 
 def has_floats(element: Element | Struct) -> bool:
-    """Whether an element has derivatives."""
+    """Return whether an element has derivatives."""
     if isinstance(element, Struct):
         return any(has_floats(f.type) for f in element.fields if not isinstance(f.type, Array))
     return element_scalar(element).is_float
@@ -126,7 +126,7 @@ def as_records(struct: Struct, values: object, where: str) -> np.ndarray:
 
 
 def _is_row(value: object) -> bool:
-    """Whether a value is several of a struct. A tuple is one."""
+    """Return whether a value is several elements of a struct; a tuple is one element."""
     return isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.names is None)
 
 

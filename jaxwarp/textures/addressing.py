@@ -1,4 +1,4 @@
-"""From a coordinate to the texels around it, along an axis."""
+"""The texels around a coordinate, along an axis."""
 
 # ruff: noqa: ANN201, SIM109
 
@@ -46,7 +46,7 @@ def is_inside(i: int, size: int, mode: int) -> bool:
 
 @wp.func
 def between(x: wp.Float, low: wp.Float, high: wp.Float):
-    """As `clamp`, but NaN stays NaN, and at the ends the derivative is that inside."""
+    """Return `clamp(x, low, high)`, but keep NaN. At the ends, the derivative is that inside."""
     above = low if x < low else x
     return high if above > high else above
 

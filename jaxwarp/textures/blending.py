@@ -25,7 +25,7 @@ def adj_blend(a: float, b: float, x: float, adj_ret: float):
 
 @wp.func
 def blend_four(a: float, b: float, c: float, d: float, x: float, y: float) -> float:
-    """Of a and b along x, and of c and d next to them along y."""
+    """Blend a with b and c with d along x, and both results along y."""
     return blend(blend(a, b, x), blend(c, d, x), y)
 
 
@@ -43,7 +43,7 @@ def adj_blend_four(a: float, b: float, c: float, d: float, x: float, y: float, a
 def blend_eight(
     a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float, x: float, y: float, z: float
 ) -> float:
-    """Of a to d, and of e to h next to them along z."""
+    """Blend a to d and e to h along x and y, and both results along z."""
     return blend(blend_four(a, b, c, d, x, y), blend_four(e, f, g, h, x, y), z)
 
 

@@ -1,4 +1,4 @@
-"""What textures are made of: texels of all mip levels, one level after the other, and where the levels are."""
+"""The contents of textures: texels of all mip levels, one level after the other, and the places of the levels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_integer32(dtype: Any) -> bool:
 
 
 class Image(NamedTuple):
-    """What an image is of: its sizes, (width, height, depth)[:ndim], how many channels it has, and their type."""
+    """The properties of an image: its sizes, (width, height, depth)[:ndim], its number of channels, and their type."""
 
     sizes: tuple[int, ...]
     channels: int
@@ -38,7 +38,7 @@ class Image(NamedTuple):
 
 
 def image_of(where: str, data: Any, ndim: int) -> Image:
-    """What an array is as an image.
+    """Return the properties of an array as an image.
 
     Raises:
         KernelTypeError, KernelValueError: it is no image of this many axes.

@@ -1,4 +1,4 @@
-"""How textures are sampled between texels, and outside of them."""
+"""The modes of sampling a texture: between texels, and outside of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class TextureFilterMode(enum.IntEnum):
-    """What a sample is between the centres of texels."""
+    """The value of a sample between the centres of texels."""
 
     CLOSEST = 0
     """The texel that the place is in."""
@@ -15,7 +15,7 @@ class TextureFilterMode(enum.IntEnum):
 
 
 class TextureAddressMode(enum.IntEnum):
-    """What is outside of a texture, along an axis."""
+    """The values outside of a texture, along an axis."""
 
     WRAP = 0
     """The texture again."""

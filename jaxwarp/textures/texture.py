@@ -32,13 +32,14 @@ def _static(default: Any) -> Any:
 
 @wp.struct
 class Texture:
-    """What is sampled between its texels: one of `Texture1D`, `Texture2D`, `Texture3D`.
+    """An image that is sampled between its texels: one of `Texture1D`, `Texture2D`, `Texture3D`.
 
     It is a struct: a pytree of JAX, an argument of kernels, annotated with its class. Making one is a pure function,
     also under `jit` and `vmap`. Samples have derivatives by coordinates, and by texels if they are floats.
 
-    Integers of 8 and 16 bits are sampled as numbers from 0 to 1, or from -1 to 1 if they have a sign, those of 32 bits
-    as floats of their value, floats as they are. Texels are in the order of images: (height, width, channels).
+    Integers of 8 and 16 bits are sampled as numbers from 0 to 1, or from -1 to 1 if they have a sign. Those of 32 bits
+    are sampled as floats of their value, and floats as they are. Texels are in the order of images: (height, width,
+    channels).
 
     Attributes:
         texels: (n, channels), of all mip levels one after the other; `data` has the shape of the first level.
@@ -85,7 +86,7 @@ class Texture:
 
     @property
     def device(self) -> Any:
-        """Where it is, outside of JAX."""
+        """The device of the texels if they are outside of JAX; otherwise the CPU."""
         return self.texels.device if isinstance(self.texels, HostArray) else CPU
 
     @property
@@ -96,12 +97,12 @@ class Texture:
 
     @property
     def num_channels(self) -> int:
-        """How many channels it has: 1, 2 or 4."""
+        """The number of channels: 1, 2 or 4."""
         return self.texels.shape[-1]
 
     @property
     def is_mipmapped(self) -> bool:
-        """Whether it has more than one mip level."""
+        """True if the texture has more than one mip level."""
         return self.num_mip_levels > 1
 
     @property
@@ -167,7 +168,7 @@ class Texture:
             dst[...] = np.asarray(self.texels).reshape(dst.shape)
 
     def _fitting(self, where: str, other: Any, given: Any, role: str) -> contents.Image:
-        """What is known of an array, `given`, or of the texels of a texture, which are like this one's."""
+        """Return the properties of `given`, an array or a texture. Refuse it if they are not those of this texture."""
         if self.is_mipmapped or (isinstance(other, Texture) and other.is_mipmapped):
             raise KernelTypeError(
                 f"{where} is not there for textures with mip levels", hint="make another texture: texture.replace(data)"
@@ -179,17 +180,17 @@ class Texture:
 
     @property
     def cuda_array(self) -> NoReturn:
-        """Not there: a texture has no handles."""
+        """Unavailable: a texture has no handles."""
         raise _no_handle("cuda_array")
 
     @property
     def cuda_texture(self) -> NoReturn:
-        """Not there: a texture has no handles."""
+        """Unavailable: a texture has no handles."""
         raise _no_handle("cuda_texture")
 
     @property
     def cuda_surface(self) -> NoReturn:
-        """Not there: a texture has no handles."""
+        """Unavailable: a texture has no handles."""
         raise _no_handle("cuda_surface")
 
 
@@ -249,7 +250,7 @@ def _no_handle(name: str) -> KernelTypeError:
 
 
 def _shape(texture: Texture) -> tuple[int, ...]:
-    """As Warp gives it: without an axis for a single channel."""
+    """Return the shape that Warp gives a texture: without an axis for a single channel."""
     return tuple(texture.data.shape)[: texture.ndim + (texture.num_channels > 1)]
 
 
@@ -325,7 +326,10 @@ def _count(where: str, name: str, value: Any) -> int:
 def _texels(
     where: str, data: Any, ndim: int, asked: tuple[int, ...], channels: int, dtype: Any
 ) -> tuple[Any, tuple[int, ...]]:
-    """Of the data, which has what is asked for where it is not 0; or zeros."""
+    """Return the texels and the sizes of the data, or of zeros if there is none.
+
+    Refuse data whose sizes or channels differ from those asked for, if these are not 0, or whose type is not `dtype`.
+    """
     if data is None:
         return contents.zeros(where, asked, channels, dtype), asked
     image = contents.image_of(where, data, ndim)

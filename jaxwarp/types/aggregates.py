@@ -16,7 +16,7 @@ from jaxwarp.types.scalars import Scalar, letter, type_name
 
 
 class _OneOfEach(type):
-    """Of classes whose equal instances are one, so that `is` tells types apart as `==` does."""
+    """A metaclass that makes equal instances one object, so that `is` tells types apart as `==` does."""
 
     def __call__(cls, *parameters: Any, **named: Any) -> Any:
         made = super().__call__(*parameters, **named)
@@ -28,7 +28,7 @@ _KNOWN: dict[tuple[type, Any], Any] = {}
 
 @guarded
 class Aggregate(metaclass=_OneOfEach):
-    """What is made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
+    """A type made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
 
     Calling it makes a NumPy array on the host.
     """
@@ -37,7 +37,7 @@ class Aggregate(metaclass=_OneOfEach):
 
     @property
     def __name__(self) -> str:
-        """As types of Python have one: that of Warp's, `vec3f`."""
+        """The name that a Python type has: Warp's name of it, `vec3f`."""
         return self.short_name
 
     @property
@@ -50,7 +50,7 @@ class Aggregate(metaclass=_OneOfEach):
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """What makes it of its kind: each may be `typing.Any` in a generic signature."""
+        """The parameters that define the type within its kind: each may be `typing.Any` in a generic signature."""
         raise NotImplementedError
 
     # Whether values outside of kernels compute with arrays of NumPy, as these do.
@@ -82,12 +82,12 @@ class Aggregate(metaclass=_OneOfEach):
 
     @property
     def parts(self) -> dict[str, Part]:
-        """What has a name: `v.x`, `t.p`."""
+        """The parts that have a name: `v.x`, `t.p`."""
         return {}
 
     @property
     def forms(self) -> tuple[tuple[Any, ...], ...]:
-        """What it can be made of but components: the types of the arguments."""
+        """The arguments that it can be made of, other than components: their types."""
         return ()
 
     @property
@@ -404,7 +404,7 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
 
 
 def _component(t: Aggregate, value: object) -> Any:
-    """What a constructor is given. Integers of Python wrap, as those of scalar types do."""
+    """Return an argument of a constructor, checked. Python integers wrap, as in scalar types."""
     if type(value) is int and t.dtype.is_int:
         return t.dtype(value)
     if not holds_numbers(value):
@@ -413,7 +413,10 @@ def _component(t: Aggregate, value: object) -> Any:
 
 
 def holds_numbers(value: Any) -> bool:
-    """Whether it is a number, or an array or nested sequence of numbers: NumPy makes NaN of None, too."""
+    """Return whether a value is a number, or an array or nested sequence of numbers.
+
+    None is not one, though NumPy makes NaN of it.
+    """
     try:
         return type(value) in (bool, int, float) or np.asarray(value).dtype.kind not in "OSUmM"
     except (TypeError, ValueError):  # rows of different lengths

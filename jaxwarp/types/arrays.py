@@ -51,7 +51,7 @@ guarded(Array)
 @guarded
 @dataclass(frozen=True)
 class Absent:
-    """What an array argument has in place of a type where None is given for it. The operand is an empty array."""
+    """The stand-in for the type of an array argument that is given None. The operand is an empty array."""
 
     array: Array
 

@@ -106,7 +106,7 @@ class Subscripted:
 
 
 def unwrapped(size: Any) -> Any:
-    """What is in `Literal[3]`."""
+    """Return the value in `Literal[3]`; anything else stays as it is."""
     if typing.get_origin(size) is not typing.Literal:
         return size
     values = typing.get_args(size)
@@ -157,7 +157,7 @@ def opened(t: object) -> Any:
 
 
 def type_variable(t: object) -> typing.TypeVar | None:
-    """That of an element type: of `T`, and of a vector or matrix of `T`."""
+    """Return the type variable of an element type: of `T`, and of a vector or matrix of `T`."""
     inner = t.dtype if isinstance(t, Aggregate) else t
     return inner if isinstance(inner, typing.TypeVar) else None
 

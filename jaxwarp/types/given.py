@@ -1,4 +1,4 @@
-"""What annotations that leave a type open mean for structs, arrays of structs and indexed arrays that are given."""
+"""The meaning of annotations that leave a type open, for given structs, arrays of structs and indexed arrays."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from jaxwarp.types.structs import Field, Indexed, Struct, handled, struct_in, st
 
 
 def takes_structs(annotation: object) -> builtins.bool:
-    """Whether what an annotation means depends on the struct that is given."""
+    """Return whether the meaning of an annotation depends on the struct that is given."""
     return annotation == uint64 or _open(annotation) is not None or _has_numbers(annotation)
 
 
 def given_types(places: Sequence[int], annotations: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-    """What annotations at `places`, which take structs, mean for these values, of which outputs may be missing; None
-    for each that means what it says."""
+    """Return what annotations at `places`, which take structs, mean for these values.
+
+    The values of outputs may be missing. None: the annotation means what it says.
+    """
     return tuple(
         _given(annotations[k], values[k]) if k < len(values) else _like(annotations[k], annotations, values)
         for k in places
@@ -30,7 +32,7 @@ def given_types(places: Sequence[int], annotations: Sequence[Any], values: Seque
 
 
 def _open(annotation: object) -> Any:
-    """What an annotation leaves open: `Any` or a type variable; None: nothing."""
+    """Return what an annotation leaves open: `Any` or a type variable; None: nothing."""
     inner = annotation.array if isinstance(annotation, Indexed) else annotation
     element = inner.dtype if isinstance(inner, Array) else inner
     is_open = element is Any or (isinstance(element, typing.TypeVar) and not element.__constraints__)
@@ -38,7 +40,7 @@ def _open(annotation: object) -> Any:
 
 
 def _has_numbers(annotation: object) -> builtins.bool:
-    """Whether a struct has a field that may be what Warp names by a number."""
+    """Return whether a struct has a field that may be an object that Warp names by a number."""
     fields = annotation.fields if isinstance(annotation, Struct) and not isinstance(annotation, Indexed) else ()
     return any(f.type == uint64 or _has_numbers(f.type) for f in fields)
 
@@ -74,7 +76,7 @@ def _variant(struct: Struct, fields: tuple[Field, ...]) -> Struct:
 
 
 def _like(annotation: Any, annotations: Sequence[Any], values: Sequence[Any]) -> Any:
-    """What an output that leaves its type open is: an array of the elements of the first argument that does so too."""
+    """Return the type of an output with an open type: an array of the elements of the first argument with one."""
     if not isinstance(annotation, Array):
         return None
     for value, written in zip(values, annotations, strict=False):

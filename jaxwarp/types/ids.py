@@ -19,7 +19,7 @@ NAMED = "__jaxwarp_named__"
 @guarded
 @dataclass(frozen=True)
 class Named:
-    """How kernels find the objects of a class by their ids.
+    """The way in which kernels find the objects of a class by their ids.
 
     Attributes:
         optional: the leaves that may be None.

@@ -1,4 +1,4 @@
-"""What programs for Warp ask about types: `types.type_size(vec3)`."""
+"""Queries that programs for Warp make about types: `types.type_size(vec3)`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxwarp.types.tiles import TileType
 
 @boundary
 def type_size(t: Any) -> int:
-    """How many components a value of an element type has: 1 for scalars.
+    """Return how many components a value of an element type has: 1 for scalars.
 
     Raises:
         KernelTypeError: `t` is no element type, or a generic one.
@@ -33,7 +33,7 @@ def type_size(t: Any) -> int:
 
 @boundary
 def type_size_in_bytes(t: Any) -> int:
-    """How many bytes an element of a type takes in an array.
+    """Return how many bytes an element of a type takes in an array.
 
     Raises:
         KernelTypeError: `t` is no element type, or a generic one.
@@ -51,64 +51,64 @@ def _scalar(t: Any) -> Scalar | None:
 
 
 def type_is_int(t: Any) -> bool:
-    """Whether a type is one of integers."""
+    """Return whether a type is an integer type."""
     scalar = _scalar(t)
     return scalar is not None and scalar.is_int
 
 
 def type_is_float(t: Any) -> bool:
-    """Whether a type is one of floats."""
+    """Return whether a type is a float type."""
     scalar = _scalar(t)
     return scalar is not None and scalar.is_float
 
 
 def type_is_scalar(t: Any) -> bool:
-    """Whether a type is one of numbers: bool is none."""
+    """Return whether a type is a number type. Bool is not."""
     return type_is_int(t) or type_is_float(t)
 
 
 def type_is_vector(t: Any) -> bool:
-    """Whether a type is one of vectors."""
+    """Return whether a type is a vector type."""
     return isinstance(t, Vec)
 
 
 def type_is_matrix(t: Any) -> bool:
-    """Whether a type is one of matrices."""
+    """Return whether a type is a matrix type."""
     return isinstance(t, Mat)
 
 
 def type_is_quaternion(t: Any) -> bool:
-    """Whether a type is one of quaternions."""
+    """Return whether a type is a quaternion type."""
     return isinstance(t, Quat)
 
 
 def type_is_transformation(t: Any) -> bool:
-    """Whether a type is one of transforms."""
+    """Return whether a type is a transform type."""
     return isinstance(t, Transform)
 
 
 def type_is_composite(t: Any) -> bool:
-    """Whether a type is one of vectors, matrices, quaternions or transforms."""
+    """Return whether a type is a vector, matrix, quaternion or transform type."""
     return isinstance(t, Aggregate)
 
 
 def type_is_value(t: Any) -> bool:
-    """Whether a type is a scalar or composite one."""
+    """Return whether a type is a scalar or a composite type."""
     return _scalar(t) is not None or type_is_composite(t)
 
 
 def type_is_struct(t: Any) -> bool:
-    """Whether a type is a struct."""
+    """Return whether a type is a struct."""
     return isinstance(t, Struct) or struct_of(t) is not None
 
 
 def type_is_array(t: Any) -> bool:
-    """Whether a type is the annotation of arrays."""
+    """Return whether a type is an array annotation."""
     return isinstance(t, Array)
 
 
 def type_is_tile(t: Any) -> bool:
-    """Whether a type is the annotation of tiles."""
+    """Return whether a type is a tile annotation."""
     return isinstance(t, TileType)
 
 
@@ -122,68 +122,68 @@ def value_type(x: Any) -> Any:
 
 
 def is_int(x: Any) -> bool:
-    """Whether a value is an integer, of Python or NumPy."""
+    """Return whether a value is an integer of Python or NumPy."""
     return type_is_int(value_type(x))
 
 
 def is_float(x: Any) -> bool:
-    """Whether a value is a float, of Python or NumPy."""
+    """Return whether a value is a float of Python or NumPy."""
     return type_is_float(value_type(x))
 
 
 def is_scalar(x: Any) -> bool:
-    """Whether a value is a number: a bool is none."""
+    """Return whether a value is a number. A bool is not."""
     return type_is_scalar(value_type(x))
 
 
 def is_vector(x: Any) -> bool:
-    """Whether a value is a vector, as `vec3(...)` makes it."""
+    """Return whether a value is a vector, as `vec3(...)` makes it."""
     return type_is_vector(value_type(x))
 
 
 def is_matrix(x: Any) -> bool:
-    """Whether a value is a matrix, as `mat33(...)` makes it."""
+    """Return whether a value is a matrix, as `mat33(...)` makes it."""
     return type_is_matrix(value_type(x))
 
 
 def is_quaternion(x: Any) -> bool:
-    """Whether a value is a quaternion."""
+    """Return whether a value is a quaternion."""
     return type_is_quaternion(value_type(x))
 
 
 def is_transformation(x: Any) -> bool:
-    """Whether a value is a transform."""
+    """Return whether a value is a transform."""
     return type_is_transformation(value_type(x))
 
 
 def is_composite(x: Any) -> bool:
-    """Whether a value is a vector, matrix, quaternion or transform."""
+    """Return whether a value is a vector, matrix, quaternion or transform."""
     return type_is_composite(value_type(x))
 
 
 def is_value(x: Any) -> bool:
-    """Whether a value is a number, a bool or composite."""
+    """Return whether a value is a number, a bool or a composite value."""
     return type_is_value(value_type(x))
 
 
 def is_struct(x: Any) -> bool:
-    """Whether a value is an instance of a struct."""
+    """Return whether a value is an instance of a struct."""
     return isinstance(value_type(x), Struct)
 
 
 def is_array(x: Any) -> bool:
-    """Whether a value is an array of the language, or the annotation of one: its elements have a type of it."""
+    """Return whether a value is an array whose elements have a type of the language, or an array annotation."""
     is_annotation = isinstance(x, Array)
     return is_annotation or (hasattr(x, "ndim") and isinstance(getattr(x, "dtype", None), Scalar | Aggregate | Struct))
 
 
 def is_tile(x: Any) -> bool:
-    """Whether a value is the annotation of a tile: outside of kernels there are no others."""
+    """Return whether a value is a tile annotation. Outside of kernels there are no other tiles."""
     return isinstance(x, TileType)
 
 
 def types_equal(a: Any, b: Any) -> bool:
-    """Whether two annotations mean one type: `float` is float32."""
+    """Return whether two annotations mean the same type: `float` is float32."""
     return _meant(a) == _meant(b)
 
 

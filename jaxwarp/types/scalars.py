@@ -46,11 +46,11 @@ class Scalar:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"write {self.name}(0)") from None
 
     def __reduce__(self) -> str:
-        """There is one of each, here."""
+        """Return the name of the type in this module, where pickle finds the one instance of it."""
         return "bool_" if self.kind == "bool" else self.name
 
     def wrapped(self, value: int) -> int:
-        """What an integer type makes of an integer that may not fit: its lowest bits, as in kernels."""
+        """Wrap an integer that may not fit to this integer type: keep its lowest bits, as in kernels."""
         low = value & ((1 << self.bits) - 1)
         return low - (1 << self.bits) if self.is_signed and low >> (self.bits - 1) else low
 
@@ -67,14 +67,14 @@ class Scalar:
 
     @property
     def dtype(self) -> np.dtype:
-        """What NumPy and JAX take for a type: `numpy.zeros(3, dtype=wp.float32)`."""
+        """The type as NumPy and JAX take it: `numpy.zeros(3, dtype=wp.float32)`."""
         return self.numpy
 
     # Names that generic programs for Warp ask types for.
 
     @property
     def _type_(self) -> Any:
-        """Of `ctypes`: what a value is in memory. Half types are their bits."""
+        """The type of a value in memory, for `ctypes`. Half types are their bits."""
         return np.ctypeslib.as_ctypes_type(np.uint16 if self.is_half else self.numpy)
 
     @property
@@ -86,7 +86,7 @@ class Scalar:
 
     @property
     def __name__(self) -> str:
-        """As types of Python have one."""
+        """The name, as Python types have one."""
         return self.name
 
     @property
@@ -138,7 +138,7 @@ _LETTERS = {"float16": "h", "bfloat16": "bf", "float32": "f", "float64": "d", "i
 
 
 def letter(t: Any) -> str:
-    """What Warp's names of vectors end with: the f of `vec3f`. Nothing if no name has it."""
+    """Return the letter that ends Warp's names of vectors: the f of `vec3f`. Empty if no name ends with this type."""
     return _LETTERS.get(t.name, "") if isinstance(t, Scalar) else ""
 
 

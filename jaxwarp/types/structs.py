@@ -44,7 +44,7 @@ class Struct:
         return hash(self.kind)
 
     def __reduce__(self) -> Any:
-        """That of its class, which is pickled by its name."""
+        """Reduce a struct to its class, which is pickled by its name."""
         return (struct_of, (self.kind,)) if struct_of(self.kind) is self else super().__reduce_ex__(2)
 
     @property
@@ -72,7 +72,7 @@ class Struct:
 @guarded
 @dataclass(frozen=True, eq=False, repr=False)
 class Indexed(Struct):
-    """What outside of kernels is a struct of an array and its indices, and in kernels the array at those indices."""
+    """An indexed array: a struct of an array and indices outside of kernels, the array at those indices in kernels."""
 
     array: Array
 
@@ -125,7 +125,7 @@ def struct_in(t: object) -> Struct | None:
 
 
 def field_type(t: object, field: Field) -> Any:
-    """What a field is in a type made of structs: of an array of structs it is an array with the same leading axes."""
+    """Return a field's type in a type made of structs: in an array of structs, an array with the same leading axes."""
     if not isinstance(t, Array):
         return field.type
     inner = field.type
@@ -133,7 +133,7 @@ def field_type(t: object, field: Field) -> Any:
 
 
 def leaves_in_handles(name: str, t: object) -> list[str]:
-    """Of the leaves of a type those that are parts of a mesh, a grid, or what else Warp names by a number."""
+    """Return the leaves of a type that are parts of a mesh, a grid, or another object that Warp names by a number."""
     found = struct_in(t)
     if found is None:
         return []
@@ -161,7 +161,7 @@ OPEN = (float32, float64, int32, int64, uint32)
 
 
 def leaves_of(name: str, t: object) -> list[tuple[str, Any]]:
-    """What a type consists of, by name: `s.x`, `s.inner.v`. A type without structs is one leaf, itself."""
+    """Return the leaves of a type by name: `s.x`, `s.inner.v`. A type without structs is one leaf, itself."""
     found = struct_in(t)
     if found is None:
         return [(name, t)]

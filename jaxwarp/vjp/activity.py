@@ -1,4 +1,4 @@
-"""Which values and arrays change when the wanted inputs change: only these get derivative code."""
+"""The values and arrays that change when the wanted inputs change. Only these get derivative code."""
 
 from __future__ import annotations
 

@@ -42,9 +42,12 @@ def written_from_end(kernel: Kernel) -> frozenset[Param]:
 
 @with_deep_stack
 def make_search(kernel: Kernel) -> Derived | None:
-    """Of a kernel of fixed rounding, what marks the elements of such arrays that are named from the end.
+    """Build the kernel that marks the elements that are indexed from the end, in arrays that are written so.
 
-    Its slots "winner" are zero elsewhere. None: there are no such arrays.
+    Its slots "winner" are the marks, which are zero elsewhere. The result is None if there are no such arrays.
+
+    Args:
+        kernel: one whose rounding is fixed.
     """
     marks = {p: Param(f"{p.name}_from_end", float32, p.shape) for p in written_from_end(kernel)}
     if not marks:

@@ -20,7 +20,7 @@ Factor = Value | Number | None
 
 
 class Calculus(PartialOps):
-    """What `partials` of a row get as `o`: `o.mul(a, 2.0)`, `o.sin(a)`, `o.const(1.0, like)`."""
+    """The argument `o` of a row's `partials`: `o.mul(a, 2.0)`, `o.sin(a)`, `o.const(1.0, like)`."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
@@ -81,7 +81,7 @@ def products_of(kernel: Kernel) -> dict[Value, Call]:
 
 
 def square_in(op: Call, products: Mapping[Value, Call], active: Collection[Value]) -> tuple[Value, Value] | None:
-    """Of a product (c v) v, in `mul` or `fma`, where c is not `active` or not there: c v, and v.
+    """Return c v and v for a product (c v) v, in `mul` or `fma`, where c is absent or not `active`.
 
     Its derivative is d(c v v) = 2 (c v) dv.
     """

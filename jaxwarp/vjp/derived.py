@@ -64,7 +64,7 @@ def without_idle(derived: Derived, kinds: Collection[str], others: Collection[in
 
 
 def _is_idle(slot: Slot, kinds: Collection[str], others: Collection[int]) -> bool:
-    """Whether a slot can go if its parameter is not used."""
+    """Return whether a slot can be removed if its parameter is not used."""
     if slot.kind == "cotangent":
         return not slot.reads
     return slot.kind in kinds and not (slot.kind == "primal" and slot.index in others)
@@ -73,7 +73,7 @@ def _is_idle(slot: Slot, kinds: Collection[str], others: Collection[int]) -> boo
 def marking(
     kernel: Kernel, finals: Sequence[int], marks: Mapping[int, Param] | Sequence[tuple[int, Param]]
 ) -> Derived:
-    """What a kernel does to the marks, in place of all that it writes and does not read."""
+    """Reduce a kernel to what it does to the marks: it no longer writes other arrays that it does not read."""
     pairs = list(marks.items()) if isinstance(marks, Mapping) else list(marks)
     own = len(kernel.params) - len(finals)
     kernel = without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), [p for _, p in pairs])

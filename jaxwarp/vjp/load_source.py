@@ -1,7 +1,7 @@
-"""What each load of an array sees that the kernel also writes: what was there on entry, or what is there in the end.
+"""The sources of loads from arrays that the kernel also writes: the contents on entry, or those at the end.
 
-A reverse sweep has both to read from, whatever the order it goes in. A load that sees something in between cannot be
-done again. That matters only if the sweep needs its value: a linear kernel's cotangents do not (see `Adjoint`).
+A reverse sweep can read both, whatever the order it goes in. A load that sees something in between cannot be
+repeated. That matters only if the sweep needs its value: a linear kernel's cotangents do not (see `Adjoint`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None 
 
 @dataclass(frozen=True)
 class FinalReads:
-    """What a tangent kernel reads from the final contents.
+    """The reads of a tangent kernel from the final contents of arrays.
 
     Attributes:
         loads: those that do.

@@ -42,7 +42,7 @@ def best_as_values(kernel: Kernel) -> set[Param]:
 
 
 def may_be_values(kernel: Kernel, param: Param) -> bool:
-    """Is an array small enough?"""
+    """Return whether an array is small enough to be turned into values."""
     return _size(param) <= (LIMIT if _varying(kernel, param) else CONSTANT_LIMIT)
 
 

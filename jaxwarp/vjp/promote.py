@@ -71,7 +71,7 @@ class _Promotion:
         return all(are_disjoint(keys[i], keys[j]) or self.dependence.differ_now(ops[i], ops[j]) for i, j in pairs)  # pyright: ignore[reportArgumentType]
 
     def _is_plain(self, op: Atomic) -> bool:
-        """Whether it is nothing but `a[i] = a[i] + v` (which `a[i] += v` means), as no other thread is concerned."""
+        """Return whether an atomic is a plain `a[i] = a[i] + v` (written `a[i] += v`) that affects no other thread."""
         return op.kind == "add" and op.result not in self.used and self.ownership.is_private(op.param)
 
     def element(self, op: Op) -> Element | None:

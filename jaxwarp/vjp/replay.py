@@ -1,12 +1,13 @@
-"""What a derivative runs in place of functions with effects: the replays that `@func_replay` gives.
+"""Replays, which `@func_replay` gives. A derivative runs them in place of functions with effects.
 
     if replaying { v = load a[i]; yield v }        ->      v = load a_final[i]
     else { old = atomic_add counter[0], 1
            store a[i], old; yield old }
 
-A derivative runs the kernel again, when the launch is over. What the function wrote is there then, in the arrays that
-the launch left, and the replay reads it from them. That is what the function itself had found only if nobody has
-overwritten it since; so each element that the function writes must provably be written once in the launch.
+A derivative runs the kernel again when the launch is over. By then, the values that the function wrote are in the
+arrays that the launch left, and the replay reads them from there. They are what the function itself found only if
+nothing has overwritten them since. So each element that the function writes must provably be written once in the
+launch.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def take_replays(kernel: Kernel, grid: Grid | None = None) -> Replayed:
 
 
 class _Check:
-    """What the functions write, what their replays read, and what the rest of the kernel does with it."""
+    """A check of the writes of functions, the reads of their replays, and the rest of the kernel's use of both."""
 
     def __init__(self, kernel: Kernel, places: Sequence[If], grid: Grid | None):
         self.kernel = kernel
@@ -119,12 +120,12 @@ class _Check:
             )
 
     def is_new(self, op: Store) -> bool:
-        """Is each element written by one thread at most, once?"""
+        """Return whether each element is written at most once, by one thread."""
         own = self.ownership.effects.injective(op, self.addresses.grid)
         return own and self.addresses.is_new_each_time(self.addresses.key(op), set(self.loops[op]))
 
     def never_meet(self, a: Store | Atomic, b: Store | Atomic) -> bool:
-        """Are the elements of two writes different, in all threads? An axis at which each is at a constant tells."""
+        """Return whether two writes never meet, in all threads: on some axis, their indices are different constants."""
         for p, q in zip(self.addresses.key(a), self.addresses.key(b), strict=True):
             if p[0] == q[0] == "form" and not p[1] and not q[1] and p[2] != q[2]:
                 return True

@@ -139,7 +139,7 @@ def selected_only(kernel: Kernel) -> list[Param]:
 
 @dataclass(frozen=True)
 class Survey:
-    """What finds out whether threads meet in arrays that they read and write.
+    """A search for threads that meet in arrays that they read and write.
 
     Attributes:
         finder: its slots "winner" are pairs, the last thread and the first one counted from the end, for each way of
@@ -153,7 +153,10 @@ class Survey:
 
 @with_deep_stack
 def make_survey(kernel: Kernel, grid: Grid, shapes: Shapes, extents: Extents) -> Survey | None:
-    """Of a kernel of fixed rounding; None: threads share no element that depends on their order. See `hold_contest`."""
+    """Build the survey of a kernel whose rounding is fixed. See `hold_contest`.
+
+    The result is None if threads share no element that depends on their order.
+    """
     replayed = take_replays(kernel, grid)
     ownership = ownership_of(replayed.kernel, grid, shapes, sized=True)
     arrays: dict[Param, list[str]] = {}

@@ -46,7 +46,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class _Limits:
-    """What a condition says of values, by their names: the range they are in, and the number that they are not."""
+    """The limits that a condition sets to values, by their names: their ranges, and numbers that they are not."""
 
     ranges: dict[Any, Range]
     others: dict[Any, int]
@@ -121,7 +121,7 @@ class Facts:
         return _DEEPEST
 
     def is_within(self, value: Value, least: int, most: int, op: Op) -> bool:
-        """Is a value between two numbers where `op` is, for every thread that comes there?"""
+        """Return whether a value is between two numbers at `op`, for every thread that gets there."""
         low, high = self.at(value, op)
         if (low >= least and high <= most) or low > high:
             return True
@@ -232,7 +232,7 @@ class Facts:
         return made if form is None else form.range() if made is None else both(made, form.range())
 
     def _of_operand(self, name: str, value: Value, known: Known | None, depth: int) -> Range:
-        """What is made smaller, or compared, counts as it is if it has wrapped, too."""
+        """Return the range of an operand. If the operation makes it smaller or compares it, it may have wrapped."""
         if not self.exact or name not in REDUCING or value not in self.exact:
             return self._range(value, known, depth)
         return self._narrowed(value, all_of(value.type), known, depth) if depth else all_of(value.type)
@@ -289,7 +289,7 @@ class Facts:
         return least
 
     def _loop(self, loop: For | While, position: int, depth: int) -> Range | None:
-        """What a carried value starts at, and what it is after an iteration, if it only grows, or only falls."""
+        """Return the range of a carried value, at the start and later, if it only grows or only falls; else None."""
         params = [block.params[position + isinstance(loop, For)] for block in loop.blocks]
         if params[0] in self._assumed:
             return self._assumed[params[0]]

@@ -1,4 +1,4 @@
-"""How many iterations the loops of a kernel make at most, on one launch, and what counts those of a `while`."""
+"""The most iterations that each loop of a kernel makes in one launch, and the values that count those of a `while`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What integers of a kernel are along an axis of the grid, as pieces of straight lines.
+"""The integers of a kernel along an axis of the grid, as pieces of straight lines.
 
     (i + 1) % n            i + 1 of the threads 0 ... n - 2, 0 of thread n - 1
     i > 0 and i < n - 1    false, true of the threads 1 ... n - 2, false
 
-However many threads there are, that is a few pieces. What depends on two axes, on loops or on data is not known, nor
-what may wrap, nor what has many pieces.
+The pieces are few, however many threads there are. A value is not known if it depends on two axes, on loops or on data,
+if it may wrap, or if it has many pieces.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _stretches(lines: Sequence[Line]) -> list[tuple[int, int]]:
 
 
 def _made(lines: Sequence[Line], piece: Callable[..., list[Piece] | None]) -> Line | None:
-    """What a rule makes of each stretch: `piece(first, last, *pieces)`."""
+    """Apply a rule to each stretch, as `piece(first, last, *pieces)`, and join the pieces that it returns."""
     axes = {line.axis for line in lines} - {None}
     if len(axes) > 1:
         return None
@@ -150,7 +150,7 @@ def _product(a: Line, b: Line) -> Line | None:
 
 
 def _is_negative(first: int, last: int, slope: int, offset: int) -> list[Piece]:
-    """Where slope * t + offset < 0."""
+    """Return the pieces of the condition slope * t + offset < 0."""
     if slope == 0:
         return [Piece(first, last, 0, int(offset < 0))]
     cut = (-offset - 1) // slope if slope > 0 else offset // -slope  # the last thread before it changes
@@ -201,7 +201,7 @@ def _extreme(compare: Callable[..., Line | None]) -> Callable[..., Line | None]:
 
 
 def _remainder(a: Line, b: Line) -> Line | None:
-    """Of the sign of the dividend, as C++ has it."""
+    """Return the remainder, which has the sign of the dividend, as in C++."""
 
     def piece(first: int, last: int, p: Piece, q: Piece) -> list[Piece] | None:
         period = q.offset

@@ -41,13 +41,13 @@ class Move(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Which thread along an axis of the grid adds to an element, by elements in order and without gaps."""
+    """The threads along an axis of the grid that add to elements, by elements in order and without gaps."""
 
     moves: tuple[Move, ...]
 
     @property
     def first(self) -> int:
-        """Of the elements."""
+        """The first of the elements."""
         return self.moves[0].first + self.moves[0].by
 
     @property
@@ -64,7 +64,7 @@ class Addition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """What threads add to an array.
+    """The additions of threads to an array.
 
     Attributes:
         param: the array.
@@ -134,7 +134,7 @@ class _Paths:
                 self._block(op.orelse, (*around, (op.condition, False)))
 
     def slice(self, adds: Iterable[Atomic]) -> set[Op]:
-        """What the values added are computed from, and whether they are."""
+        """Return the operations that compute the values added and the conditions of the additions."""
         waiting = [v for op in adds for v in (*op.args, *(c for c, _ in self.around[op]))]
         found: set[Op] = set()
         while waiting:
@@ -195,7 +195,7 @@ def _are_inside(
 
 
 def _axes(known: Sequence[Sequence[Line | None]], grid: Sequence[int]) -> tuple[int | None, ...] | None:
-    """Which axis of the grid each index follows, alike in all additions; None: threads share elements, or may."""
+    """Return the grid axis that each index follows, alike in all additions; None: threads share elements, or may."""
     found: list[int | None] = []
     for column in zip(*known, strict=True):
         lines = [line for line in column if line is not None]
@@ -230,7 +230,7 @@ def _common(a: Sequence[Interval], b: Sequence[Interval]) -> list[Interval]:
 
 
 def _sources(line: Line, runs: Sequence[Interval], extent: int) -> list[Source] | None:
-    """Which threads add to which elements along an axis: none twice in one source."""
+    """Return which threads add to which elements along an axis; an element occurs at most once in a source."""
     moves: list[Move] = []
     for piece in line.pieces:
         for first, last in _common(runs, [(piece.first, piece.last)]):

@@ -329,7 +329,7 @@ def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> None:
 
 
 def _words(type_: Any) -> int:
-    """How many words a value has."""
+    """Return how many 8-byte words a value takes."""
     return -(-math.prod(element_shape(type_)) * element_scalar(type_).numpy.itemsize // 8)
 
 

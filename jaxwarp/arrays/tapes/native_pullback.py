@@ -36,10 +36,11 @@ def native_pull(
     shapes: Shapes,
     make: Callable[[Steps], Any],
 ) -> Any:
-    """What `make` makes of the steps of `function(launch, wanted)`, of operands and of the cotangents of the results
-    `given`, if all it does is known. `shapes` are those of the launch's parameters.
+    """Return the result of `make` for the steps of `function(launch, wanted)`, which take the operands and the
+    cotangents of the results `given`. Return None if some operation is unknown. `shapes` are those of the launch's
+    parameters.
 
-    None in debug mode, too, where launches that nobody reads are checked.
+    Return None in debug mode, too: it also checks launches whose results nobody reads.
     """
     if launch.debug is not None:
         return None
@@ -108,7 +109,7 @@ class Steps:
         return made
 
     def _steps(self, eqn: Any) -> list[LaunchStep | Computed]:
-        """What an operation does."""
+        """Return the steps of an operation."""
         params, given = eqn.params, [self._number(x) for x in eqn.invars]
         if eqn.primitive.name == mark_p.name:
             self._numbers[eqn.outvars[0]] = given[0]

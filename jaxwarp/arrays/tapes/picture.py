@@ -1,6 +1,6 @@
-"""What a tape has recorded, as text of GraphViz: arrays, what reads and writes them, scopes.
+"""The recording of a tape as GraphViz text: arrays, the operations that read and write them, and scopes.
 
-Scopes are a tree over what was recorded; where the same follows itself in one of them, it is drawn once.
+Scopes form a tree over the operations. A sequence that repeats directly within a scope is drawn once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Shown:
 
 @dataclass
 class Options:
-    """How a tape is drawn; see `Tape.visualize`."""
+    """Options of a tape's picture; see `Tape.visualize`."""
 
     simplify_graph: bool = True
     hide_readonly_arrays: bool = False
@@ -158,7 +158,7 @@ def _fold(scope: _Scope, ops: Sequence[Operation]) -> None:
 
 
 def _longest_run(keys: Sequence[int], at: int) -> tuple[int, int]:
-    """How long the part at `at` is that follows itself, and how often it is there."""
+    """Return, for the longest run of repeats at `at`, the length of the part that repeats and how often it occurs."""
     best = (1, 1)
     for length in range(1, (len(keys) - at) // 2 + 1):
         times = 1
@@ -240,7 +240,7 @@ class _Drawing:
         self.edges: list[str] = []
 
     def scope(self, scope: _Scope, indent: str) -> None:
-        """What is in a scope; of what the picture has beside that, what is tracked."""
+        """Draw the contents of a scope. At the outermost level, also draw the tracked arrays."""
         for item in scope.items:
             if isinstance(item, _Scope):
                 self._cluster(item, indent)
@@ -287,7 +287,7 @@ class _Drawing:
 
 
 def _described(op: Operation) -> tuple[str, str]:
-    """What an operation is called, and what else there is to say."""
+    """Return the name of an operation, and a longer description."""
     match op:
         case Launched():
             return op.plan.kernel.name, f"{op.plan.kernel.name}, threads: {op.plan.launch.grid}"

@@ -46,8 +46,8 @@ def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values],
 
 
 def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> NativePull | None:
-    """What gives cotangents of the `wanted` operands of a launch, of those of the results `given`, in native code, if
-    that can be had.
+    """Return native code that computes cotangents of the `wanted` operands of a launch from those of the results
+    `given`. Return None if there is no such code.
 
     Raises:
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
@@ -56,7 +56,7 @@ def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> N
 
 
 def known_pull_on(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...], gpu: GpuScope) -> GpuPull | None:
-    """As `known_pull`, in the memory of a GPU."""
+    """Return the code that `known_pull` describes, for the memory of a GPU."""
     return _known(plan, (wanted, given, gpu), lambda steps: GpuPull(steps, gpu))
 
 
@@ -132,7 +132,8 @@ def _add(targets: Mapping[int, Region], op: Launched, incoming: Mapping[int, Reg
 
 
 def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results: Mapping[int, Region]) -> bool:
-    """As `_add`, on a GPU, given cotangents of all results, unless there is more to do."""
+    """Add the cotangents of operands on a GPU as `_add` does, given those of all results. Return False if that takes
+    code for the CPU."""
     if any(scope_of(region) is not gpu for region in (*targets.values(), *results.values())):
         return False
     if not targets or not results:
@@ -192,7 +193,8 @@ def _operand(op: Launched, i: int) -> np.ndarray:
 
 
 def _address(region: Region | None, value: np.ndarray | None, kept: list[np.ndarray]) -> int:
-    """Where native code finds the contents of a region, or else a value; copies go to `kept`."""
+    """Return the address at which native code finds the contents of a region, or the value if there is no region.
+    Append copies to `kept`."""
     if region is not None and _is_here(region):
         return region.address
     found = value if region is None else contents_of(region)
@@ -206,12 +208,12 @@ def _is_here(region: Region) -> bool:
 
 
 def _view(region: Region) -> np.ndarray:
-    """What a region holds: where it lies, if native code takes that as it is."""
+    """Return the contents of a region: a view if native code can use the memory as it is, else a copy."""
     return view_of(region) if _is_here(region) else contents_of(region)
 
 
 def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | None:
-    """Where the adjoint of an array is."""
+    """Return the region of an argument's adjoint. Return None if the argument has no adjoint."""
     region = op.regions[i]
     if region is None:
         return None

@@ -1,4 +1,4 @@
-"""What a tape has recorded, and what it keeps of it while it records. See docs/design/0013."""
+"""The recording of a tape: its operations, and the contents that it keeps while it records. See docs/design/0013."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Launched:
 
     @property
     def launch(self) -> Launch:
-        """What it is, apart from the values."""
+        """The launch without its values."""
         return self.plan.launch
 
     @property
@@ -66,7 +66,7 @@ class Launched:
 
     @property
     def checked(self) -> Checked:
-        """As it was when it was recorded."""
+        """The checked launch, with its arguments as they were when it was recorded."""
         found = zip(self.given, self.regions, self.values, strict=True)
         return Checked(
             self.plan,
@@ -149,7 +149,7 @@ Operation = Launched | Copied | Constant | Called
 
 
 class Recording:
-    """What has happened to arrays so far. It is told before it happens."""
+    """A record of the operations on arrays so far. Callers record an operation before it happens."""
 
     def __init__(self) -> None:
         self._forget()
@@ -163,7 +163,8 @@ class Recording:
         self._checked: dict[Any, Region] = {}  # to hold at `backward` what they held at the end
 
     def see(self, *arrays: Any) -> None:
-        """What is launched on, copied or filled: derivatives are added to the gradients of those that have one."""
+        """Note arrays that are launched on, copied or filled. Derivatives are added to the gradients of those that have
+        one."""
         for array in arrays:
             if isinstance(array, HostArray):
                 seen = array if array.whole is None else array.whole
@@ -206,7 +207,8 @@ class Recording:
         self._overwritten(target)
 
     def record_result(self, target: Region, is_update: bool = False) -> None:
-        """What a launch that is not recorded has left in `target`; `is_update`: which it may have read."""
+        """Record the contents of `target` after a launch that is not recorded. `is_update`: the launch may have read
+        `target`."""
         self._ops.append(Constant(target, contents_of(target), is_update))
 
     def record_called(

@@ -21,12 +21,12 @@ _ALIGNMENT = 64
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """Whether numbers of a type have derivatives."""
+    """Return whether numbers of a type have derivatives."""
     return dtype.kind == "f" or dtype == bfloat16.numpy
 
 
 def is_zero(region: Region) -> bool:
-    """Whether all numbers are zero, in memory of the host. Bits are compared in a quarter of the time."""
+    """Return whether all numbers of a region in host memory are zero. Comparing bits takes a quarter of the time."""
     numbers = region.here
     bits = numbers.reshape(-1).view(f"u{numbers.itemsize}") if numbers.size and region.is_dense else None
     return (bits is not None and not bits.max()) or not numbers.any()
@@ -129,7 +129,7 @@ class Private(ABC):
         """New memory: who keeps it, and where it is."""
 
     def address(self, place: Place) -> int:
-        """Where the region begins here."""
+        """Return the address of the region in this private memory."""
         return place.region.address + self._shifts[place.block]
 
     def at(self, place: Place) -> Region:
@@ -145,15 +145,15 @@ class Private(ABC):
 
     @abstractmethod
     def values(self, place: Place) -> Any:
-        """What the region holds, a copy or not."""
+        """Return the contents of the region: a copy or a view."""
 
     @abstractmethod
     def numpy(self, place: Place) -> np.ndarray:
-        """What the region holds, for the host, a copy or not."""
+        """Return the contents of the region as a NumPy array: a copy or a view."""
 
     @abstractmethod
     def nonzero(self, places: Sequence[Place]) -> list[bool]:
-        """Whether each region has a number that is not zero."""
+        """Return, for each region, whether it has a number that is not zero."""
 
     @abstractmethod
     def set(self, place: Place, values: Any) -> None:
@@ -199,7 +199,7 @@ class Shadow(Private):
         return self._memory, address_of(self._memory)
 
     def _copy(self, block: int, region: Region | None) -> None:
-        """What a block holds; `region` is one in it, if it is memory of a GPU."""
+        """Copy the contents of a block. For a block in the memory of a GPU, `region` is one of its regions."""
         low = self._blocks.lows[block]
         place, size = low + self._shifts[block], self._blocks.highs[block] - low
         if region is None:

@@ -160,10 +160,10 @@ class Tape(Recording):
             self.scopes.append(Mark(len(self._ops), None, None))
 
     def visualize(self, filename: str | os.PathLike[str] | None = None, **options: Any) -> str:
-        """What was recorded as text of GraphViz: `dot -Tsvg tape.dot -o tape.svg` draws it.
+        """Return the recording as GraphViz text. `dot -Tsvg tape.dot -o tape.svg` draws it.
 
         Args:
-            filename: where the text is written, too.
+            filename: a file to which the text is also written.
             options: `simplify_graph=True`: launches of kernels that follow each other in the same order again are
                 drawn once. `hide_readonly_arrays=False`: leave out arrays that nothing writes. `array_labels`: names
                 of arrays. `choose_longest_node_name=True`: others have the longest name of an argument that they were,
@@ -192,8 +192,8 @@ class Tape(Recording):
     # Gradients.
 
     def get_adjoint(self, a: Any) -> Any:
-        """What has the derivatives by an argument of a kernel: the `grad` of an array, of a struct one with those in
-        place of its arrays; None for what has none."""
+        """Return the derivatives with respect to an argument of a kernel: the `grad` of an array, or a copy of a struct
+        with gradients in place of its arrays. Return None for an argument that has none."""
         if isinstance(a, HostArray):
             self.see(a)
             return a.grad

@@ -57,7 +57,7 @@ class _Step:
         self.float_reads, self.float_writes = ([p.block for _, p in of] for of in (self.operands, self.results))
 
     def place(self, index: int) -> Place:
-        """Of an argument of a launch that is an array."""
+        """Return the place of an array argument of a launch."""
         found = self.places[index]
         assert found is not None
         return found
@@ -229,7 +229,7 @@ class Backward:
                     pass
 
     def _needed_later(self) -> list[bool]:
-        """For each operation, whether a later one reads what it writes."""
+        """Return, for each operation, whether a later one reads what it writes."""
         needed, read = [], set[int]()
         for step in reversed(self.steps):
             needed.append(not read.isdisjoint(step.writes))
@@ -335,7 +335,7 @@ class Backward:
         return [*operands_on(gpu, op, regions), *(self.cotangents.values(step.place(i)) for i in given)]
 
     def _addresses(self, step: _Step, launch: Launch, given: Sequence[int]) -> tuple[list[int], list[np.ndarray]]:
-        """Of operands and cotangents, and what is to be kept as long as they are used."""
+        """Return the addresses of operands and cotangents, and the copies to keep while these are used."""
         addresses, copies = [], []
         for i in launch.operand_params:
             kept = step.kept.get(i)

@@ -1,1 +1,1 @@
-"""What kernels' text calls: functions, operators, constants and short names, made of scalar operations."""
+"""The functions, operators, constants and short names that kernels' text uses, made of scalar operations."""

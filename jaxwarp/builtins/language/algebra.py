@@ -16,7 +16,7 @@ _SYMBOL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mo
 
 
 class ScalarOps(Protocol):
-    """What products are made of: rows applied to scalars, and functions to components. `ops.Ops` is one."""
+    """The operations that products are made of: rows applied to scalars, functions to components. See `ops.Ops`."""
 
     def call(self, name: str, *args: Operand, fixed_rounding: bool = False) -> Value: ...
 
@@ -133,7 +133,7 @@ def _undefined(name: str, a: Operand, b: Operand) -> KernelTypeError:
 
 
 def _product_hint(a: Bundle, b: Bundle) -> str | None:
-    """What to write for an operator on a quaternion or transform and something else."""
+    """Return what to write instead of an operator on a quaternion or transform and something else."""
     if isinstance(a.type, Quat) and isinstance(b.type, Vec):
         return "use quat_rotate(q, v)"
     if isinstance(a.type, Transform) and isinstance(b.type, Vec):

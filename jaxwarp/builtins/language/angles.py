@@ -147,7 +147,7 @@ def _pick(ops: Ops, index: Operand, values: Sequence[Value]) -> Value:
 
 
 def _to_euler_ref(q: np.ndarray, i: Any, j: Any, k: Any) -> np.ndarray:
-    """As `_quat_to_euler`, with the arc cosine of the source."""
+    """Return the angles of `_quat_to_euler`, computed with the arc cosine of the source."""
     i, j, k = int(i), int(j), int(k)
     proper = i == k
     k = 3 - i - j if proper else k

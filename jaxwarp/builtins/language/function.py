@@ -1,4 +1,4 @@
-"""What a function of the language is: expanded into rows where a kernel calls it, with a NumPy reference."""
+"""Functions of the language. A call in a kernel expands into rows; each function has a NumPy reference."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Function:
         return _typed(result) if is_typed else _plain(result)
 
     def _misfit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """In what the number or the names of arguments are not those of the signature; empty: in nothing."""
+        """Return how the number or the names of arguments differ from the signature; empty if they do not."""
         try:
             parsed(self.signature).bind(*args, **kwargs)
         except TypeError as error:
@@ -146,7 +146,7 @@ class Function:
                 raise TypeError(f"argument {name}: expected {annotation}, got {_kind(args[place])}")
 
     def _assign(self, targets: list[Any], results: Any) -> None:
-        """What a call outside of kernels assigns to: values that can change, which numbers cannot."""
+        """Assign the results of a call outside of kernels to its targets. Refuse numbers, which cannot change."""
         for target, result in zip(targets, (results,) if len(targets) == 1 else results, strict=True):
             if not isinstance(target, np.ndarray) or not target.flags.writeable:
                 raise KernelTypeError(
@@ -165,7 +165,7 @@ class Function:
         return tuple(names[place] for place in self.writes)
 
     def assigns(self, count: int) -> bool:
-        """Whether a call with `count` arguments assigns to some of them."""
+        """Return whether a call with `count` arguments assigns to some of them."""
         return bool(self.writes) and count == max(self.reads, 1 + max(self.writes))
 
 
@@ -213,7 +213,7 @@ def _plain(result: Any) -> Any:
 
 
 def _typed(result: Any) -> Any:
-    """What a function gives of values of the language: vectors and matrices, too."""
+    """Convert a function's result to values of the language, including vectors and matrices."""
     if isinstance(result, tuple):
         return tuple(_typed(r) for r in result)
     is_value = isinstance(result, np.ndarray) and getattr(result, "type", None) is None and result.ndim in (1, 2)

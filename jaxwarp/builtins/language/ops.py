@@ -198,7 +198,7 @@ class Ops:
         return self.builder.call(builtin, *operands, fixed_rounding=is_rounded)
 
     def condition(self, a: Operand) -> Value:
-        """What `if` and `while` test: a bool, or a number that is not zero."""
+        """Return the bool that `if` and `while` test. A number is true if it is not zero."""
         self._require_operands("condition", a)
         if isinstance(a, Bundle):
             raise KernelTypeError(
@@ -398,7 +398,7 @@ def _is_bool(a: Operand) -> bool:
 
 
 def _overflows(value: Literal, dtype: Scalar) -> bool:
-    """Whether a finite literal would become infinite."""
+    """Return whether a finite literal would become infinite."""
     try:
         wide = np.float64(value)
     except OverflowError:
@@ -408,7 +408,7 @@ def _overflows(value: Literal, dtype: Scalar) -> bool:
 
 
 def _wider_hint(value: int, dtype: Scalar) -> str:
-    """What to write for an integer constant that its type cannot hold."""
+    """Return what to write for an integer constant that its type cannot hold."""
     if value < 0 and not dtype.is_signed:
         return f"{dtype} has no negative values: convert the other side with a signed type, such as int32(...)"
     fitting = [t for t in (uint32, int64, uint64) if np.iinfo(t.numpy).min <= value <= np.iinfo(t.numpy).max]

@@ -1,4 +1,4 @@
-"""What `help(wp.sin)` and `inspect.signature(wp.sin)` show of functions of the language."""
+"""The texts that `help(wp.sin)` and `inspect.signature(wp.sin)` show of functions of the language."""
 
 from __future__ import annotations
 

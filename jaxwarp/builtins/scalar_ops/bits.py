@@ -114,12 +114,12 @@ def _live_row_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
 
 
 def _inside(ops: TextOps, t: Scalar, n: str) -> str:
-    """Whether a shift count, read as unsigned, is below the width."""
+    """Return whether a shift count, read as unsigned, is below the width."""
     return compare("icmp ult", ops, t, n, ops.const(t, t.bits))
 
 
 def _is_inside(t: Scalar, n: str) -> bool:
-    """Is a shift count a literal below the width?"""
+    """Return whether a shift count is a literal below the width."""
     literal = re.fullmatch(r"(?:splat \(i\d+ )?(\d+)\)?", n)
     return literal is not None and int(literal[1]) < t.bits
 

@@ -30,7 +30,7 @@ def _wide(fn: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def _double(fn: Callable[[float], float]) -> Callable[..., np.ndarray]:
-    """Of a function that only `math` has."""
+    """Make the reference of a function that only `math` has, computed in float64."""
 
     def ref(x: np.ndarray) -> np.ndarray:
         return np.vectorize(fn, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)

@@ -36,7 +36,10 @@ class Num:
         return value if isinstance(value, Num) else Num(self.ops, self.type, self.ops.const(self.type, value))
 
     def stored(self, value: Num | float) -> Num:
-        """As `like`, of a number that no other formula uses with equal operands: LLVM does not share what it makes."""
+        """Return a constant as `like` does, for a number that no other formula uses with equal operands.
+
+        LLVM does not share the instructions made from it.
+        """
         return value if isinstance(value, Num) else Num(self.ops, self.type, self.ops.stored(self.type, value))
 
     def op(self, name: str, other: Num | float) -> Num:

@@ -24,9 +24,9 @@ from jaxwarp.builtins.scalar_ops.vector_math import INF, split, split_normal
 
 
 def power(x: Num, y: Num) -> Num:
-    """As C's pow: also for zeros, infinities and negative x, of which whole powers are defined.
+    """Return x to the power y as C's pow does, including zeros, infinities, and whole powers of negative x.
 
-    What is neither asked of such x nor near overflow takes a short way, of which _any_power is the general one.
+    Operands that need none of these, and are not near overflow, take a short path. _any_power is the general path.
     """
     n, m = split_normal(x)
     high, low, about = _log2_pair(n, m)

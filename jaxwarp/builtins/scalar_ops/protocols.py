@@ -1,4 +1,4 @@
-"""What the formulas of rows are written with: LLVM text of lanes, and derivatives."""
+"""The interfaces that formulas of rows are written with: LLVM text of lanes, and derivatives."""
 
 from __future__ import annotations
 

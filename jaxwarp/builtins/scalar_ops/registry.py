@@ -1,4 +1,4 @@
-"""What the rows of the table share: typing rules, reference wrappers, LLVM emission helpers, the row constructor."""
+"""The shared parts of the table's rows: typing rules, reference wrappers, LLVM emission helpers, row constructor."""
 
 # ruff: noqa: ARG001, ARG005  (the columns of a row have fixed signatures)
 
@@ -36,7 +36,7 @@ _ACCEPTS: dict[str, Callable[[Scalar], bool]] = {
 
 @dataclass(frozen=True)
 class NoGradient:
-    """In a row's `partials`: the row has no derivative, and why (quoted in the error)."""
+    """The `partials` of a row without a derivative, with the reason (quoted in the error)."""
 
     reason: str
 

@@ -60,12 +60,12 @@ def refused(reason: str, where: str) -> Builtin:
 
 
 def is_rule(builtin: Builtin) -> bool:
-    """Whether a call of the row is its first argument to all but derivatives."""
+    """Return whether a call of the row equals its first argument to everything but derivatives."""
     return builtin in (DETACH, ATTACH) or builtin.name.startswith(_REFUSED)
 
 
 def is_replay(builtin: Builtin) -> bool:
-    """Whether the row is the condition between a replay and the function itself."""
+    """Return whether the row is the condition that chooses between a replay and the function itself."""
     return builtin in (REPLAYING, REPLAYING_RULED)
 
 

@@ -1,7 +1,7 @@
-"""From a kernel to bitcode, and from bitcode to a function of this process.
+"""The CPU compiler: from a kernel to bitcode, and from bitcode to a function of this process.
 
-Lowering a program makes bitcode, which is tied to no machine. Machine code is made where the program is loaded, for the
-CPU it is on, and kept on disk; see docs/design/0002-launch-abi.md.
+Lowering a program makes bitcode, which is tied to no machine. Loading the program makes machine code for the CPU that
+it runs on, and keeps that on disk; see docs/design/0002-launch-abi.md.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def compile_cpu(
 
 
 def _cut(kernel: Kernel, plan: Plan, succession: Succession | None) -> Cut:
-    """How launches may be cut."""
+    """Return the ways in which launches may be cut."""
     rows = 1 if plan.coarse is None else plan.coarse.rows
     exclusive = None if succession is not None else plan.exclusive
     if exclusive is None:

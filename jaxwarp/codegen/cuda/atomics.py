@@ -83,7 +83,7 @@ def _function(name: str, kind: str, dtype: Scalar, body: str) -> str:
 
 
 def _word_body(kind: str, dtype: Scalar) -> str:
-    """For types that fill a word. The bits of a float are read through the address of its word."""
+    """Return the body for types that fill a word. The bits of a float are read through the address of its word."""
     word = _WORDS[dtype.bytes]
     from_word, to_word = _conversions(dtype)
     give_up = f"        if (seen != {to_word('expected')}) return {from_word('seen')};\n" if kind == "cas" else ""
@@ -122,7 +122,7 @@ def _byte_body(kind: str, dtype: Scalar) -> str:
 
 
 def _conversions(dtype: Scalar) -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """From the bits in a word to the value, and back."""
+    """Return the conversion from the bits in a word to the value, and the one back."""
     if dtype.is_float and not dtype.is_half:
         t, word = CPP_TYPES[dtype.short], _WORDS[dtype.bytes]
         return (lambda bits: f"bit_cast<{t}>({bits})"), (lambda value: f"bit_cast<{word}>({value})")

@@ -1,4 +1,4 @@
-"""From CUDA text to cubins and PTX: architectures, the code cache, errors at the user's line, what a kernel uses."""
+"""The CUDA compiler, from text to cubins and PTX: architectures, code cache, errors at the user's line, resources."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Resources:
-    """What ptxas reports of a kernel on one architecture; sizes in bytes per thread, shared memory per block."""
+    """The report of ptxas on a kernel for one architecture; sizes in bytes per thread, shared memory per block."""
 
     registers: int
     spill_stores: int

@@ -37,7 +37,7 @@ class ControlPrinter(StatementPrinter):
     # Blocks as expressions
 
     def is_expression(self, block: Block, largest: int) -> bool:
-        """Whether a block with one result is short, without effects, and uses what it computes once."""
+        """Return whether a block with one result is short, has no effects, and uses each value it computes once."""
         size = 0
         for op in block.ops:
             match op:
@@ -159,7 +159,7 @@ class ControlPrinter(StatementPrinter):
         self.line("}")
 
     def is_single_if(self, lines: list[Line]) -> bool:
-        """Whether the lines are one `if` statement with all that belongs to it."""
+        """Return whether the lines are one `if` statement, with all its branches."""
         first, *rest = lines
         inner = self.depth + 1
         return first.text.startswith("if (") and all(

@@ -153,7 +153,7 @@ class _Template:
 
 
 def placeholder_counts(template: str) -> dict[int, int]:
-    """How often a template reads each of its arguments."""
+    """Count how often a template reads each of its arguments."""
     slots = _parse_template(template).slots
     return {s: slots.count(s) for s in slots}
 
@@ -198,7 +198,7 @@ def _parse_template(template: str) -> _Template:
 
 
 def _outer_precedence(text: str) -> int:
-    """Of a template whose placeholders are names or in parentheses."""
+    """Return the precedence of a template whose placeholders are names or in parentheses."""
     while (inner := re.search(r"\([^()]+\)", text)) is not None:
         text = text[: inner.start()] + "()" + text[inner.end() :]
         if text.startswith("()") and inner.start() == 0:

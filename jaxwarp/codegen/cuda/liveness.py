@@ -1,4 +1,4 @@
-"""Which values are still needed: decides when a C++ local may be assigned instead of a new one declared."""
+"""Liveness of values. It decides whether a C++ local may be assigned, instead of declaring a new one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxwarp.ir.nodes import Block, Op, Value, walk
 
 
 def count_uses(kernel: Kernel) -> Counter[Value]:
-    """How often each value is read, by operations and as a block's result."""
+    """Count how often each value is read, by operations and as a block's result."""
     uses: Counter[Value] = Counter()
     for op in walk(kernel.body):
         uses.update(op.operands)
@@ -42,7 +42,7 @@ class Liveness:
         return read
 
     def read_from_outside(self, op: Op) -> frozenset[Value]:
-        """Those of them that are defined before the operation: a loop reads them in every iteration."""
+        """Return the values read inside an operation but defined before it. A loop reads them in every iteration."""
         return self.read_inside(op) - self._defined_inside(op)
 
     def _defined_inside(self, op: Op) -> frozenset[Value]:
@@ -73,7 +73,7 @@ class Liveness:
         self._frames[-1].position = position
 
     def is_live(self, value: Value) -> bool:
-        """Whether the value may be read after the current operation."""
+        """Return whether the value may be read after the current operation."""
         return any(value in f.again or f.last.get(value, -1) > f.position for f in self._frames)
 
 

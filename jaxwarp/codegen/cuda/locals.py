@@ -54,7 +54,7 @@ class Locals:
         return local
 
     def occupants(self) -> list[tuple[Local, Value | None]]:
-        """What every local holds, to be given to `restore` when the other branch is printed, or a loop has ended."""
+        """Return the occupant of every local, for `restore` to use before the other branch, or after a loop."""
         return [(local, local.occupant) for scope in self._scopes for local in scope]
 
     def restore(self, occupants: Iterable[tuple[Local, Value | None]]) -> None:
@@ -81,7 +81,9 @@ class Locals:
         return [x for scope in reversed(self._scopes) for x in reversed(scope) if x.base == base]
 
     def is_free(self, local: Local, value: Value, still_read: frozenset[Value] = frozenset()) -> bool:
-        """Whether the value may be put there: its type fits, and the occupant is not read later nor in `still_read`."""
+        """Return whether a local may get the value: its type fits, and its occupant is read neither later nor in
+        `still_read`.
+        """
         if local in self._protected or local.cpp_type != CPP_TYPES[value.type.short]:
             return False
         held = local.occupant

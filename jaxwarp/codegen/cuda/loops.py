@@ -1,8 +1,8 @@
-"""How the threads of a launch go over its grid: once, in strides of the grid, or along rows.
+"""Loops of the threads of a launch over its grid: one element each, in strides of the grid, or along rows.
 
-Where kernels sum, a thread has many elements, and where they load little, a few. Some at a time are independent, so
-that their loads are under way together; the text of one is a function of its number. Along rows (`Rows`), a block has a
-piece of a row at a time.
+In kernels that sum, a thread has many elements; in kernels that load little, it has a few. Several elements at a time
+are independent, so that their loads overlap; the text for an element is a function of its number. Along rows (`Rows`),
+a block has a piece of a row at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Loop:
         return _lines(1, ["}"])
 
     def index(self, axis: int) -> Expr:
-        """Of a thread."""
+        """Return a thread's index along an axis."""
         return self.layout.thread_index(axis)
 
 
@@ -153,7 +153,7 @@ class _Together:
 
 
 def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions, block: int, is_once: bool) -> Loop:
-    """How the threads of a kernel go over the grid; `is_once`: each has one element, if it sums nothing."""
+    """Return the loop of a kernel's threads over the grid. `is_once`: each has one element, if it sums nothing."""
     at_once = _at_once(kernel, plan)
     if plan.rows:
         return Rows(layout, reductions, block, at_once)
@@ -166,14 +166,14 @@ def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions,
 
 
 def _loads_little(kernel: Kernel, layout: Layout) -> bool:
-    """Whether threads of one element each would leave the memory idle: there are many, and each waits for little."""
+    """Return whether many threads load so little each that, with one element each, they would leave the memory idle."""
     threads = math.prod(n or 0 for n in layout.grid)
     loaded = sum(op.param.dtype.bytes for op in walk(kernel.body) if isinstance(op, Load) and op.param in kernel.params)
     return _MANY_THREADS <= threads < ANY_NUMBER and 0 < loaded <= _LITTLE
 
 
 def _at_once(kernel: Kernel, plan: Plan) -> int:
-    """How many elements of a thread are worth having together: some, of straight code that does nothing in between."""
+    """Return the number of elements that a thread should do together: several if the code is short and has no loops."""
     ops = list(walk(kernel.body))
     if len(ops) > _MOST_OPERATIONS or any(
         isinstance(op, (For, While)) or (isinstance(op, Atomic) and op in plan.warps) for op in ops

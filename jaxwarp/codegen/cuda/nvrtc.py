@@ -26,7 +26,7 @@ _FIRST_WITH_A_CACHE = (12, 9)
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC made: `code` is a cubin or PTX text, `log` what it said."""
+    """The output of NVRTC: `code` is a cubin or PTX text, `log` its messages."""
 
     code: bytes
     log: str
@@ -37,7 +37,7 @@ class NvrtcError(Exception):
 
 
 def available() -> bool:
-    """Whether NVRTC can be loaded here."""
+    """Return whether NVRTC can be loaded here."""
     try:
         version()
     except CompileError:
@@ -166,7 +166,7 @@ def driver_version() -> tuple[int, int]:
 
 
 def misfit() -> str:
-    """What is to be said where code cannot be loaded: the driver is of an older CUDA than NVRTC. Else nothing."""
+    """Return a hint for code that cannot be loaded if the driver's CUDA is older than NVRTC's, else an empty string."""
     ours, theirs = version(), driver_version()
     if not theirs[0] or theirs[0] >= ours[0]:
         return ""

@@ -1,7 +1,7 @@
-"""How many threads of some machine code a multiprocessor holds, and which block size lets it hold the most.
+"""Occupancy: the number of threads of some machine code that fit on a multiprocessor, and the best block size.
 
-A block is on a multiprocessor as a whole, so registers that are left over for less than one stay unused: of code with
-96 registers there is room for 20 warps, which are five blocks of 128 threads but two of 256.
+A block is on a multiprocessor as a whole, so registers that do not suffice for a whole block stay unused. For code with
+96 registers there is room for 20 warps, which are five blocks of 128 threads but only two of 256.
 
 Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the CUDA Occupancy Calculator.
 """
@@ -28,7 +28,7 @@ _WORTH = 1.1
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a multiprocessor: warps and blocks that it holds at most."""
+    """The most warps and blocks that a multiprocessor holds."""
 
     warps: int
     blocks: int
@@ -81,7 +81,7 @@ def fullest_block(registers: int, arch: int) -> tuple[int, int]:
 
 
 def warps_of(registers: int, block: int, limits: Limits) -> int:
-    """How many warps of blocks of this size a multiprocessor holds."""
+    """Return the number of warps that a multiprocessor holds, in blocks of this size."""
     each = -(-max(1, registers) * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
     room = min(limits.warps, _REGISTERS // each // _WARPS_AT_ONCE * _WARPS_AT_ONCE)
     warps = -(-block // _WARP)

@@ -1,4 +1,4 @@
-"""Where C++'s own operators on integers mean what the IR means: no overflow, no zero divisor, no promotion.
+"""Integer operations for which C++'s own operators mean what the IR means: no overflow, zero divisor or promotion.
 
 Integers of the IR wrap, but signed overflow is undefined in C++; so builtins spell `+` as a helper, wrap_add. Plain
 operators are easier to read, and tell the compiler that index arithmetic cannot wrap, so that the neighbours of a

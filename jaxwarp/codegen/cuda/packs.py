@@ -62,7 +62,7 @@ def integers_of(block: Block) -> dict[Value, int]:
 
 
 def _rows(accesses: Sequence[Access], constants: Mapping[Value, int]) -> Iterator[tuple[Access, ...]]:
-    """Those to words that fill 16 bytes, or 8, once each."""
+    """Yield the accesses whose words fill 16 bytes, or 8, once each."""
     found: dict[tuple[object, ...], list[tuple[int, Access]]] = defaultdict(list)
     for op in accesses:
         leading, place, length = _place(op, constants)
@@ -75,7 +75,7 @@ def _rows(accesses: Sequence[Access], constants: Mapping[Value, int]) -> Iterato
 
 
 def _words(param: Param, length: int) -> int:
-    """How many words are one access, given rows of so many."""
+    """Return the number of words that make one access, in rows of `length` words."""
     size = param.dtype.bytes
     if param.dtype.short not in _TYPES or not length:
         return 1
@@ -94,7 +94,7 @@ def _place(op: Access, constants: Mapping[Value, int]) -> tuple[tuple[Value, ...
 
 
 def _disturbs(op: Op, access: Access) -> bool:
-    """Whether an operation between the words of a pack keeps them apart: it stores to the array, or reads stores."""
+    """Return whether an operation between the accesses of a pack prevents it: it writes the array, or reads stores."""
     kinds = (Load, Store, Atomic) if isinstance(access, Store) else (Store, Atomic)
     inside = (op, *(inner for block in op.blocks for inner in walk(block)))
     return any(isinstance(one, kinds) and one.param is access.param for one in inside)

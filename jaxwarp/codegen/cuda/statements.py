@@ -99,7 +99,7 @@ class StatementPrinter:
         return found
 
     def use_atom(self, value: Value, hint: str = "", loc: Loc | None = None) -> Expr:
-        """As `use`, for places that read the text more than once: a name or a literal."""
+        """Return a name or a literal, for places that read the text more than once. Otherwise the same as `use`."""
         expr = self.use(value)
         if _ATOM.fullmatch(expr.text):
             return expr

@@ -1,7 +1,8 @@
-"""Which text a launch gets: one with its extents as constants, or one for all extents.
+"""The choice of a launch's text: one with its extents as constants, or one for all extents.
 
-A program of a few shapes gets a version for each. One of many shapes would compile for ever; from MOST_VERSIONS on, a
-kernel's other launches share one text, which is given the extents. docs/design/0030-cuda-code.md has figures.
+A program of a few shapes gets a version for each. One of many shapes would compile forever. So after MOST_VERSIONS
+versions, a kernel's other launches share one text, which takes the extents as arguments.
+docs/design/0030-cuda-code.md has figures.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _known(extent: Any) -> int | None:
 
 
 def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
-    """Whether these extents are among the first that the kernel is launched with."""
+    """Return whether these extents are among the first that the kernel is launched with."""
     with _lock:
         seen = _versions.setdefault(kernel, set())
         if known not in seen and len(seen) < MOST_VERSIONS:

@@ -33,7 +33,7 @@ from jaxwarp.types import element_scalar, element_shape
 
 @boundaries
 class FieldLike:
-    """What can be passed for `u: fem.Field`. `arguments` is the struct that kernels are given."""
+    """An object that can be passed for `u: fem.Field`. `arguments` is the struct that is passed to kernels."""
 
     degree: int = 0
     is_of_sides: bool | None = None  # None: of both

@@ -25,7 +25,7 @@ TEST, TRIAL = "test_dof", "trial_dof"
 
 
 def components(dtype: Any) -> int:
-    """How many numbers are a value."""
+    """Return how many numbers a value has."""
     return 1 if isinstance(dtype, Scalar) else dtype.size
 
 
@@ -131,7 +131,7 @@ def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: An
 
 
 def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
-    """Of vectors and matrices: the sum of derivatives of components, or of rows, each by its coordinate."""
+    """Make the divergence of vectors and matrices: the sum of derivatives of components, or rows, by coordinate."""
     geometry, dtype = kind.GEOMETRY, kind.VALUE
     scalar = geometry.SCALAR
     inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, scalar)
@@ -315,7 +315,7 @@ def _world_gradient(kind: Any) -> Any:
 
 
 def _node_operators(kind: Any, weight: Any, slope: Any) -> dict[str, Any]:
-    """What a field with values at nodes tells of them; nodes are counted in the element."""
+    """Make the node operators of a field with values at nodes. They count nodes in the element."""
     geometry = kind.GEOMETRY
     points = vector(geometry.ELEMENT.dimension, geometry.SCALAR)
     local, coords = geometry.FUNCTIONS["local"], geometry.FUNCTIONS["coords"]

@@ -76,7 +76,7 @@ class Geometry:
 
     @property
     def side_arguments(self) -> dict[str, Any]:
-        """What kernels need to know of sides."""
+        """The arguments about sides that are passed to kernels."""
         return self._side_arguments
 
     @functools.cached_property
@@ -220,7 +220,10 @@ class Mesh(Geometry):
 
     @property
     def positions(self) -> Any:
-        """Of the vertices. Another array may be given, like the one before; then `update_bvh`, if there is one."""
+        """The positions of the vertices. You may set another array of the same type and shape.
+
+        Then call `update_bvh`, if there is a tree.
+        """
         return self._positions
 
     @positions.setter
@@ -238,7 +241,7 @@ class Mesh(Geometry):
 
     @property
     def cells(self) -> Any:
-        """As the array of indices has them now: a program may flip edges in it. Spaces are to be made then."""
+        """The cells that the array of indices has now. If a program flips edges in it, make new spaces."""
         found = self._indices.numpy().reshape(-1, self._cells.shape[1])  # of a shape that __init__ has seen
         if not np.array_equal(found, self._cells):
             if not 0 <= found.min() <= found.max() < self.positions.shape[0]:

@@ -130,7 +130,7 @@ def deformed_kind(field: Any, is_relative: bool) -> Any:
 
 @functools.cache
 def _side_functions(element: Element, scalar: Any) -> dict[str, Any]:
-    """From coordinates of samples to those along the axes of cells."""
+    """Make the functions that turn coordinates of samples on sides into those along the axes of cells."""
     side = element.side
     corners = len(side.value.vertices)
     dimension, side_dimension = element.dimension, side.dimension
@@ -148,7 +148,7 @@ def _side_functions(element: Element, scalar: Any) -> dict[str, Any]:
 
     @wp.func
     def side_tangents(geometry: Any, side_index: int, coords: Any):
-        """Of the inner cell's coordinates by the side's."""
+        """Return the derivatives of the inner cell's coordinates by the side's."""
         t = side_local(coords)
         found = across()
         for k in range(corners):

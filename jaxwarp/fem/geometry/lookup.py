@@ -1,4 +1,4 @@
-"""From positions to samples: the cell of a position, or the closest point of the cells."""
+"""The lookup of samples by position: the cell of a position, or the closest point of the cells."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from jaxwarp.types import float64
 
 
 def _room(scalar: Any) -> float:
-    """How far outside of a cell, in its coordinates, a point is in it: on a side that cells share, rounding leaves it
-    outside of either, and a sample that is moved to the side has no derivative across."""
+    """Return how far outside of a cell, in its coordinates, a point still counts as inside.
+
+    Rounding can leave a point on a side that cells share outside of both cells. A sample that is moved to the side has
+    no derivative across it.
+    """
     return 1e-12 if scalar is float64 else 1e-6
 
 
 @wp.func
 def within(x: Any, low: Any, high: Any, room: Any):
-    """As `clamp`, but at the ends, and up to `room` beyond, x itself with its derivative."""
+    """Return `clamp(x, low, high)`, but x itself, with its derivative, at the ends and up to `room` beyond them."""
     above = low if x < low - room else x
     return high if above > high + room else above
 
@@ -165,7 +168,11 @@ def _closest_of_simplex(element: Element, scalar: Any, position: Any, jacobian: 
 
 
 def _on_face(element: Element, scalar: Any, face: tuple[int, ...]) -> Any:
-    """Of a face's plane, the coordinates closest to `r` from the first vertex, and whether they are in the face."""
+    """Make a function that finds the point of a face's plane that is closest to `r`.
+
+    `r` is relative to the cell's first vertex. The function returns the point's coordinates, and whether they are in
+    the face.
+    """
     vertices = np.array(element.value.vertices, float)[list(face)]
     one = vector(element.dimension, scalar)
     start, size = one(*map(float, vertices[0])), len(face) - 1

@@ -61,7 +61,7 @@ def whole(geometry: Geometry) -> GeometryPartition:
 
 
 def chosen_by_mask(what: str, mask: Any, count: int) -> np.ndarray:
-    """Where a mask of so many elements, outside of JAX or of NumPy, is not zero.
+    """Return where a mask of `count` elements, an array outside of JAX or one of NumPy, is not zero.
 
     Raises:
         KernelTypeError, KernelValueError: it is none.
@@ -73,7 +73,7 @@ def chosen_by_mask(what: str, mask: Any, count: int) -> np.ndarray:
 
 
 def numbers_of(what: str, given: Any) -> np.ndarray:
-    """What an array of numbers outside of JAX, or of NumPy, holds."""
+    """Return the numbers in an array outside of JAX, or in one of NumPy."""
     if not isinstance(given, (HostArray, np.ndarray)):
         raise KernelTypeError(
             f"{what}: expected an array outside of JAX, got {type(given).__name__}", hint="make it with wp.array"

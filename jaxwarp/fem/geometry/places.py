@@ -1,6 +1,6 @@
-"""Where a sample is: its cell, the coordinates there, and how coordinates and positions change with each other.
+"""The place of a sample: its cell, its coordinates there, and how coordinates and positions change with each other.
 
-For cells (`of_cells`) and for sides (`of_sides`), functions of a geometry's struct that fields and domains share.
+These are functions of a geometry's struct that fields and domains share, for cells (`of_cells`) and sides (`of_sides`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jaxwarp.fem.types import make_free_sample, vector
 
 @functools.cache
 def metric_functions(rows: int, columns: int, scalar: Any) -> tuple[Any, Any]:
-    """Of a Jacobian: `(inverse, measure)`. The inverse of one that is not square is that of least squares."""
+    """Make functions of a Jacobian: `(inverse, measure)`. If it is not square, its inverse is that of least squares."""
     if rows == columns:
 
         @wp.func

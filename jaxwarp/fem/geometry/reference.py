@@ -65,7 +65,7 @@ class Element(enum.Enum):
 
     @property
     def side(self) -> Element:
-        """What the sides are."""
+        """The element that each side is."""
         return Element[self.value.side_name]
 
     @property
@@ -74,7 +74,7 @@ class Element(enum.Enum):
 
 
 def vertex_weights(element: Element, points: np.ndarray) -> np.ndarray:
-    """How much of each vertex is in points of an element: of shape (points, vertices)."""
+    """Return the weight of each vertex at points of an element, of shape (points, vertices)."""
     vertices = np.array(element.value.vertices)
     if element.value.is_simplex:
         return np.concatenate([1.0 - points.sum(1, keepdims=True), points], axis=1)
@@ -91,7 +91,7 @@ def to_sample(element: Element, points: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def local_function(element: Element, scalar: Any) -> Any:
-    """From the coordinates of samples to those along the axes."""
+    """Make the function that turns the coordinates of samples into those along the axes."""
     dimension = element.dimension
     made = vector(dimension, scalar)
     if element is Element.TRIANGLE:
@@ -114,7 +114,7 @@ def local_function(element: Element, scalar: Any) -> Any:
 
 @functools.cache
 def coords_function(element: Element, scalar: Any) -> Any:
-    """From the coordinates along the axes to those of samples."""
+    """Make the function that turns the coordinates along the axes into those of samples."""
     dimension = element.dimension
     made = vector(3, scalar)
     if element is Element.TRIANGLE:

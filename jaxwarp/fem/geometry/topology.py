@@ -1,4 +1,4 @@
-"""Which sides cells share, and which nodes: found once, by NumPy."""
+"""The sides and the nodes that cells share. NumPy finds them once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from jaxwarp.fem.geometry.reference import Element, vertex_weights
 
 @dataclass(frozen=True)
 class SideTable:
-    """For each side its inner and outer cell, which are one at the boundary, and the numbers of its corners in both.
+    """The inner and the outer cell of each side, and the numbers of its corners in both cells.
 
-    `local` is the number of the side in the inner cell, `vertices` are the vertices at its corners.
+    At the boundary, the outer cell is the inner cell. `local` is the number of the side in the inner cell, `vertices`
+    are the vertices at its corners.
     """
 
     cells: np.ndarray

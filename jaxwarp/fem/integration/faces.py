@@ -17,24 +17,24 @@ def _leaves(values: Any) -> list[Any]:
 
 
 def is_of_jax(values: Any) -> bool:
-    """Whether there is a value of JAX in structs, lists or dictionaries."""
+    """Return whether there is a value of JAX in structs, lists or dictionaries."""
     return any(isinstance(leaf, jax.Array) for leaf in _leaves(values))
 
 
 def needs_gradient(values: Any) -> bool:
-    """Whether an array in them has a gradient."""
+    """Return whether an array in structs, lists or dictionaries has a gradient."""
     return any(isinstance(leaf, HostArray) and leaf.requires_grad for leaf in _leaves(values))
 
 
 def overlaps(array: HostArray, values: Any) -> bool:
-    """Whether an array outside of JAX shares memory with one in structs, lists or dictionaries."""
+    """Return whether an array outside of JAX shares memory with one in structs, lists or dictionaries."""
     return any(isinstance(leaf, HostArray) and leaf.region.overlaps(array.region) for leaf in _leaves(values))
 
 
 def evaluated(
     kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[tuple[int, Any]], device: Any
 ) -> list[Any]:
-    """What a kernel writes to its last arguments, which are zero before.
+    """Launch a kernel and return its last arguments, which are zero before the launch.
 
     Args:
         outputs: extent and element type of each.

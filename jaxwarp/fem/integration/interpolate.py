@@ -103,7 +103,7 @@ def interpolate(
 
 
 def _require_fitting(form: Form, dest: Any, at: Any, dest_space: Any) -> None:
-    """What is written, and where, fit each other.
+    """Check that the values to write and the places to write to fit each other.
 
     Raises:
         KernelTypeError, KernelValueError: they do not.

@@ -1,4 +1,4 @@
-"""How values of a field are stored at nodes: as they are, or symmetric and skew matrices as vectors."""
+"""The storage of a field's values at nodes: as they are, or symmetric and skew matrices as vectors."""
 
 from __future__ import annotations
 

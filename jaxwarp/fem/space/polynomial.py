@@ -22,7 +22,7 @@ class Polynomial(enum.Enum):
 
 
 def is_closed(family: Polynomial) -> bool:
-    """Whether the ends of the interval are among the points."""
+    """Return whether the ends of the interval are among the points."""
     return family in (Polynomial.LOBATTO_GAUSS_LEGENDRE, Polynomial.EQUISPACED_CLOSED)
 
 
@@ -58,7 +58,7 @@ def quadrature_1d(point_count: int, family: Polynomial) -> tuple[np.ndarray, np.
 
 
 def _point_count(order: int, family: Polynomial) -> int:
-    """How many points are exact for polynomials of a degree."""
+    """Return how many points integrate polynomials of degree `order` exactly."""
     if family is Polynomial.GAUSS_LEGENDRE:
         return max(1, order // 2 + 1)
     if family is Polynomial.LOBATTO_GAUSS_LEGENDRE:

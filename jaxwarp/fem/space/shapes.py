@@ -62,7 +62,7 @@ class Shape:
 
     @functools.cached_property
     def nodes(self) -> np.ndarray:
-        """Where the nodes are, along the axes."""
+        """The coordinates of the nodes along the axes."""
         dimension = self.element.dimension
         if self.degree == 0:
             return np.array(self.element.value.vertices, float).mean(0, keepdims=True)
@@ -85,7 +85,7 @@ class Shape:
 
     @functools.cached_property
     def exponents(self) -> tuple[tuple[int, ...], ...]:
-        """Of the monomials that span the functions, where they are no products."""
+        """The exponents of the monomials that span the functions, if the functions are not products."""
         dimension = self.element.dimension
         powers = itertools.product(range(self.degree + 1), repeat=dimension)
         if self.basis is ElementBasis.SERENDIPITY and not self.element.value.is_simplex:

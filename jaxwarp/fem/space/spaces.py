@@ -102,7 +102,7 @@ class SpaceTopology:
         return points, weights, np.broadcast_to(np.arange(len(shape.nodes)), weights.shape)
 
     def _side_points(self, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the side that has these corners of the inner cell."""
+        """Return the points and weights of the side that has these corners of the inner cell."""
         shape, side = self.shape, self.shape.element.side
         vertices = np.array(shape.element.value.vertices, float)[corners]
         along, weights = element_quadrature(side, 2 * shape.degree, None)
@@ -175,7 +175,7 @@ class FunctionSpace:
         return 1 if isinstance(self.dof_dtype, Scalar) else self.dof_dtype.size
 
     def node_count(self) -> int:
-        """How many nodes all cells have."""
+        """Return how many nodes all cells have."""
         return self.topology.node_count()
 
     def make_field(self, space_partition: Any = None) -> Any:

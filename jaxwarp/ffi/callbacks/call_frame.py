@@ -105,7 +105,7 @@ class _Api(Structure):
 
 
 class CallFrame(Structure):
-    """What XLA hands to a handler."""
+    """The data that XLA hands to a handler."""
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -148,7 +148,7 @@ def stream(frame: CallFrame) -> int:
 
 
 def device_ordinal(frame: CallFrame) -> int:
-    """Which of the process's devices runs the call."""
+    """Return the number, within this process, of the device that runs the call."""
     query = _DeviceGet(ctypes.sizeof(_DeviceGet), None, frame.context, 0)
     _require(frame, frame.api.contents.device_get(query), "a device ordinal")
     return query.ordinal

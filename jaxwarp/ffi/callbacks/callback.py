@@ -22,7 +22,7 @@ Callback = Callable[[list[Buffer], list[Buffer], dict[str, Any], "ExecutionConte
 @guarded
 @dataclass(frozen=True)
 class ExecutionContext:
-    """Where a callback runs.
+    """The device and the stream that a callback runs on.
 
     Attributes:
         platform: "cpu" or "cuda".

@@ -91,7 +91,7 @@ class Target:
 
 
 def _entrance(handler: Any) -> Any:
-    """What XLA gets for a handler: native code that enters Python while there is one, see native/python.h."""
+    """Return what XLA gets as a handler: native code that enters Python while Python runs, see native/python.h."""
     from jaxwarp.codegen.cpu import bind_pointer  # LLVM is slow to import
 
     _finish_at_exit()
@@ -106,7 +106,7 @@ def _finish_at_exit() -> None:
 
 
 def _finish() -> None:
-    """What the program still holds is computed, with all calls of Python in it, before these are refused."""
+    """Wait for all live arrays, and for the calls of Python that compute them, before such calls are refused."""
     for array in jax.live_arrays() if compat.has_started() else ():
         with contextlib.suppress(Exception):  # of the computation; who asks for the array gets it
             array.block_until_ready()

@@ -44,7 +44,7 @@ class KernelCheck(compat.JaxException):
 
     @property
     def error(self) -> CheckError:
-        """As a Python error, with the line in the kernel."""
+        """The failure as a Python error, with the line in the kernel."""
         row = np.ascontiguousarray(self.row).view(np.int64).reshape(-1)
         return error_of_row(row.tolist(), self.reported)
 

@@ -36,7 +36,7 @@ def _tell_jax() -> None:
 
 
 def debug_now(mode: str | None = None) -> Debug | None:
-    """What is checked in launches that are made here; None: nothing, in release mode.
+    """Return what is checked in launches made at this point; None: nothing, in release mode.
 
     Args:
         mode: that of a kernel or call; None: that of the process.
@@ -47,7 +47,7 @@ def debug_now(mode: str | None = None) -> Debug | None:
 
 
 def debug_for(kernel: KernelIR, mode: str | None = None) -> Debug | None:
-    """What is checked in a launch of a kernel that is made here: its assertions, in debug mode more; None: nothing."""
+    """Return what is checked in a launch made at this point: assertions, in debug mode more; None: nothing."""
     return debug_now(mode) or (Debug((), config.max_steps) if may_fail(kernel) else None)
 
 
@@ -74,7 +74,7 @@ def mode_of(kernel: Kernel) -> str | None:
 
 
 def record_shape(launch: Launch) -> tuple[Dim, ...]:
-    """Of the record of a launch, as a result of 32-bit words: JAX may have no others."""
+    """Return the shape of a launch's record as a result of 32-bit words: JAX may have no 64-bit types."""
     debug = launch.debug
     assert debug is not None
     return (*launch.grid[: debug.own], Layout(len(launch.grid) - debug.own).size, 2)
@@ -116,7 +116,7 @@ def with_checks(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tu
 
 @functools.lru_cache(maxsize=_CACHE)
 def _all_reports(kernel: KernelIR, debug: Debug, fma: bool) -> tuple[Report, ...]:
-    """What a kernel may say, whatever the extents: the numbers of reports where these are not known yet."""
+    """Return all reports a kernel may make, whatever the extents. They number reports before extents are known."""
     unknown = [[None] * p.rank for p in kernel.params]
     grid = [2**31 - 1] * kernel.grid_rank
     found = checked(kernel, replace(debug, is_unlaunched=True), grid, unknown, fma=fma)
@@ -133,7 +133,7 @@ def reporting(launch: Launch) -> Launch:
 
 @dataclass(frozen=True)
 class Reported:
-    """What the numbers in a row of a record mean: of a launch of `rank` axes, the first `batched` of them by `vmap`."""
+    """The meaning of a row of a record. The launch has `rank` axes, the first `batched` of them from `vmap`."""
 
     name: str
     reports: tuple[Report, ...]
@@ -142,7 +142,7 @@ class Reported:
 
     @classmethod
     def of(cls, launch: Launch) -> Reported:
-        """That of a launch for which failures are values."""
+        """Return the instance for a launch whose failures are values."""
         assert launch.debug is not None
         assert launch.debug.numbered is not None
         return cls(launch.name, launch.debug.numbered, len(launch.grid), launch.debug.batched)
@@ -161,7 +161,7 @@ def require_no_failure(launch: Launch, record: Any) -> None:
 
 @contextmanager
 def failures_raised() -> Iterator[None]:
-    """In the `with`, a call of XLA's that fails since a thread has failed a check raises that."""
+    """Raise the `CheckError` of a thread when a call of XLA in the `with` block fails because of it."""
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
@@ -172,7 +172,7 @@ def failures_raised() -> Iterator[None]:
 
 
 def error_of(launch: Launch, record: np.ndarray) -> CheckError | None:
-    """What the record of a launch says, for which failures are values."""
+    """Return the error in the record of a launch whose failures are values; None: there is none."""
     reported = Reported.of(launch)
     words = np.ascontiguousarray(record).view(np.int64).reshape(-1)
     row = first_row(words.tolist(), Layout(reported.rank).row)
@@ -220,7 +220,7 @@ def _of_bits(text_format: str, word: int) -> int | float:
 
 
 def _message(report: Report, shown: Callable[[int, str], str], rank: int, batched: int) -> str:
-    """What a report says; `shown` is the number in a slot of a row, in a format."""
+    """Return the text of a report; `shown` returns the number in a slot of a row, in a format."""
     tids = [shown(2 + axis, "%d") for axis in range(rank)]
     batch = f"batch index {_tuple(tids[:batched])}, " if batched else ""
     text = report.filled([shown(2 + rank + i, report.format(i)) for i in range(report.words)])
@@ -245,7 +245,7 @@ def scan_launches(launch: Launch, made: Launch, found: Checked) -> list[Launch]:
 
 
 def told(launch: Launch, found: Checked) -> str:
-    """What a handler tells: a text for each report, in which the numbers of a row have their places."""
+    """Return what a handler reports: a text for each report, with placeholders for the numbers of a row."""
     debug, rank = launch.debug, len(launch.grid)
     assert debug is not None
 

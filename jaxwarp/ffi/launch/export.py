@@ -1,4 +1,4 @@
-"""What `jax.export` needs to know of jaxwarp."""
+"""Facts about jaxwarp that `jax.export` needs to know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch carries (formats in docs/design/0002-launch-abi.md): code images, and the seal of its attributes."""
+"""Code images and the seal of attributes, which a launch carries (formats in docs/design/0002-launch-abi.md)."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""From a launch to the attributes of its custom call (docs/design/0002-launch-abi.md): code, buffers, geometry."""
+"""The attributes of a launch's custom call (docs/design/0002-launch-abi.md): code, buffers, geometry."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def call_attributes(
 
 @with_deep_stack
 def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
-    """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/plan/copies.py), and what attributes go with it.
+    """Return, for the CPU, the bytes of a buffer for copies of arrays (codegen/cpu/plan/copies.py), and its attributes.
 
-    The buffer is a result after all others. 0 bytes: none is wanted.
+    The buffer is a result after all others. 0 bytes: no buffer is wanted.
     """
     shapes = [*operand_shapes, *launch.results]
     made = _on_cpu(launch, shapes)
@@ -111,7 +111,7 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
 
 
 def pool_size() -> int:
-    """How many threads XLA's pool on the CPU has here, at least."""
+    """Return how many threads XLA's CPU pool has in this process, at least."""
     wanted = os.environ.get("PJRT_NPROC", "")
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
@@ -154,7 +154,7 @@ def _grain(made: Shaped) -> int:
 
 
 def _max_unsplit_threads(made: Shaped, cut: Cut) -> int:
-    """By how many threads the launch is left whole, now that extents are known."""
+    """Return the most threads of a pool for which the launch stays whole, now that extents are known."""
     if not cut.summed:
         return cut.max_unsplit_threads
     from jaxwarp.codegen.cpu import choose_cut
@@ -207,7 +207,7 @@ def _with_measured_block(launch: Launch, shapes: Sequence[tuple[Dim, ...]], is_f
 
 
 def _gpu_model() -> str | None:
-    """That of the GPUs of this process, if all are of one."""
+    """Return the model of the GPUs of this process, if all are of one model; else None."""
     try:
         found = {device.device_kind for device in jax.local_devices(backend="cuda")}
     except RuntimeError:  # there are none

@@ -66,7 +66,7 @@ class NativeCode:
         self.is_whole = self._library.jaxwarp_outside_pieces(self._launch) == 1
 
     def pointers(self, addresses: Iterable[int]) -> Any:
-        """What `call` takes the address of."""
+        """Return the array of addresses whose own address `call` takes."""
         return self._pointers(*addresses)
 
     def call(self, pointers: int | bytes, is_divided: bool = True) -> None:
@@ -115,7 +115,7 @@ def updating(regions: Sequence[Region]) -> Iterator[None]:
 
 
 def _in_a_handler() -> KernelValueError:
-    """What to say of a launch that would wait for one that is under way in its own thread."""
+    """Build the error for a launch that would wait for one that is under way in its own thread."""
     return KernelValueError(
         "a launch that updates an array by atomics is under way in this thread, and another one would update it, too",
         hint="launch after it, not in the handler of a signal",

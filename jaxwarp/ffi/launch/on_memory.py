@@ -69,7 +69,7 @@ _launches: dict[Any, CudaLaunch] = {}  # late ones; code is the same on all devi
 
 
 class _Parameters:
-    """What a kernel is given, as the driver takes it: numbers, and where each of them is.
+    """The arguments of a kernel as the driver takes them: numbers, and the address of each.
 
     Attributes:
         places: the addresses of arrays, which come first.

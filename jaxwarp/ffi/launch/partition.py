@@ -46,7 +46,7 @@ def _extreme(kind: str, value: Any, axes: MeshAxes) -> Any:
 
 
 def _in_order(bits: Any) -> Any:
-    """From the bits of floats to integers in their order, and back: of negative numbers all but the sign is turned."""
+    """Map bits of floats to integers in the same order, or back: flip all bits but the sign of negative numbers."""
     return jnp.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
@@ -203,9 +203,10 @@ def result_specs(launch: Launch, operands: Sequence[Any]) -> list[PartitionSpec]
 
 
 def can_partition(launch: Launch, operands: Sequence[Any]) -> bool:
-    """Whether there is something to cut. Without operands nothing is sharded, and Shardy has no rules for that.
+    """Return whether there is something to partition.
 
-    Symbolic extents are those of programs for export, which are not cut.
+    Without operands nothing is sharded, and Shardy has no rules for that. Symbolic extents occur in programs for
+    export, which are not partitioned.
     """
     shapes = [*(a.shape for a in operands), *launch.results, launch.grid]
     is_known = all(is_static(n) for shape in shapes for n in shape)

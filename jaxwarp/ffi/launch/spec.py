@@ -75,7 +75,7 @@ class BatchOf:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch is, apart from its operands.
+    """A launch, apart from its operands.
 
     Operands are the input and in-out parameters, results the in-out and output parameters, both in parameter order.
 
@@ -148,7 +148,7 @@ class Launch:
 
     @cached_property
     def splits(self) -> dict[str, Split | Whole]:
-        """What becomes of each factor where operands are sharded along it."""
+        """The outcome for each factor when operands are sharded along it: the launch is cut, or stays whole."""
         found = dict(_splits(self.kernel, self.factors or ()))
         results = dict(zip(self.result_params, self.results, strict=True))
         for name, outcome in found.items():
@@ -163,7 +163,7 @@ class Launch:
         return found
 
     def __repr__(self) -> str:
-        """What stands in a printed jaxpr."""
+        """Return the text for a printed jaxpr."""
         return f"{self.name}[{', '.join(map(str, self.grid))}]"
 
     def replace(self, **changes: Any) -> Launch:
@@ -199,5 +199,5 @@ def is_idempotent(kernel: Kernel) -> bool:
 
 
 def is_static(dim: Dim) -> bool:
-    """Whether an extent is a number."""
+    """Return whether an extent is a number."""
     return isinstance(dim, (int, np.integer))

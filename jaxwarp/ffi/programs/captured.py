@@ -80,7 +80,7 @@ class Slot:
 
 @dataclass(frozen=True, repr=False)
 class Recording:
-    """What a callable did when it was recorded.
+    """The operations of a callable, as it was recorded.
 
     Attributes:
         name: of the callable.
@@ -110,7 +110,7 @@ class Recording:
         return self._hash  # JAX asks often, and there may be thousands of operations
 
     def __repr__(self) -> str:
-        """What stands in a printed jaxpr."""
+        """Return the text for a printed jaxpr."""
         return f"{self.name}[{len(self.ops)} operations]"
 
 

@@ -1,4 +1,4 @@
-"""What a Python function under `jax_callable` declares: its arguments, annotated like those of a kernel."""
+"""The arguments that a Python function under `jax_callable` declares, annotated like those of a kernel."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Function:
         self.takes_structs = tuple(k for k, a in enumerate(self.arguments) if takes_structs(a.annotation))
 
     def given(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """What annotations that take structs mean for these values; None for each that means what it says."""
+        """Return what annotations that take structs mean for these values; None for each that means what it says."""
         return given_types(self.takes_structs, [a.annotation for a in self.arguments], values)
 
     def with_types(self, types: Sequence[Any]) -> Function:

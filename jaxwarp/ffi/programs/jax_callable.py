@@ -48,7 +48,7 @@ _DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
 
 
 class GraphMode(enum.IntEnum):
-    """How the launches of a callable get into CUDA graphs.
+    """The way in which the launches of a callable get into CUDA graphs.
 
     The staged modes of Warp, which copy arrays to buffers with fixed addresses, are refused: graphs follow the arrays.
     """

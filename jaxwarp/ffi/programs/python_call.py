@@ -69,7 +69,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a call is for its user.
+    """The kind of a call, as its user sees it.
 
     Attributes:
         title: what errors call it.
@@ -97,7 +97,10 @@ class _Function:
 
 @dataclass(frozen=True)
 class PythonCall:
-    """What a call is, apart from its operands: all inputs that are not static, in order. Results: in-outs, outputs."""
+    """A call, apart from its operands.
+
+    The operands are all inputs that are not static, in order. The results are the in-outs and the outputs.
+    """
 
     func: _Function
     name: str
@@ -300,7 +303,7 @@ def _operand(scope: Scope, parameter: Parameter, region: Region) -> Any:
 
 
 def _argument(scope: Scope, parameter: Parameter, whole: Any, index: tuple[int, ...]) -> Any:
-    """What the function gets: an array, a number or a vector, of one item of the batch."""
+    """Return what the function gets for one item of the batch: an array, a number or a vector."""
     if parameter.static is not None:
         return parameter.static.value
     own = tuple(i for i, is_batched in zip(index, parameter.is_batched, strict=True) if is_batched)

@@ -1,4 +1,4 @@
-"""What a function under `jax_callable` gets for its arrays: a name for a JAX value that launches replace."""
+"""The arrays that a function under `jax_callable` gets: each is a name for a JAX value that launches replace."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ class ArrayHandle:
 
     @property
     def place(self) -> Region | None:
-        """Where its elements would be, were they of one byte, and the first of the root array at the address 1; None
-        where extents are symbolic."""
+        """The region that its elements would take if each had one byte and the root array began at the address 1.
+
+        None where extents are symbolic.
+        """
         shape = self.full_shape
         return dense_region(1, np.dtype(np.int8), shape) if all(map(is_static, shape)) else None
 
@@ -87,7 +89,7 @@ class ArrayHandle:
         return tuple(self.value.shape)
 
     def describe(self) -> Given:
-        """What a launch needs to know before it looks at the contents."""
+        """Return what a launch needs to know before it looks at the contents."""
         return dataclasses.replace(describe(self.value), kind="handle", element=self.type.dtype)
 
     @property

@@ -1,4 +1,4 @@
-"""What a function under `jax_callable` may call: launch, copy, zeros and so on, while the function is traced."""
+"""Operations that a function under `jax_callable` may call while it is traced: launch, copy, zeros and so on."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Program:
         return [a.value for a in arrays]
 
     def misuse(self) -> KernelTypeError:
-        """What to say where a function of JAX is called with an array of the program."""
+        """Build the error for a function of JAX that is called with an array of the program."""
         return KernelTypeError(
             "this operator, method or function of JAX does not take an array of a jax_callable",
             hint="use the array's value: array.value",
@@ -188,7 +188,7 @@ def written_arrays(launch: Launch, arguments: Sequence[Argument], given: Sequenc
 
 
 def _share(written: ArrayHandle, other: ArrayHandle) -> bool:
-    """Whether two arrays of a program are one, or parts of one that may have elements in common."""
+    """Return whether two arrays of a program are one, or parts of one that may have elements in common."""
     if written.root is not other.root:
         return False
     place, other_place = written.place, other.place

@@ -1,4 +1,4 @@
-"""Is code linear in some of its values? Asked of derivative rules written by hand, about the cotangents they get.
+"""The linearity of code in some of its values; for derivative rules written by hand, in the cotangents they get.
 
 A rule has a derivative of its own, and a tangent, only if what it adds to the adjoints is a sum of products of one
 cotangent and something that does not depend on any. Each value is one of

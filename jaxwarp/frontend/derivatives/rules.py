@@ -94,7 +94,7 @@ def _fits(overload: Overload, patterns: list[Any], is_grad: bool) -> bool:
 
 
 def _may_return(overload: Overload, count: int) -> bool:
-    """Whether a function may return so many values, as far as its text tells."""
+    """Return whether a function may return `count` values, judging by its text."""
     if isinstance(overload.returns, tuple):
         return count == len(overload.returns)
     returns = [n.value for n in ast.walk(overload.source.tree) if isinstance(n, ast.Return) and n.value is not None]
@@ -150,7 +150,7 @@ def _leaves(value: Any) -> list[ir.Value]:
 
 
 def _has_floats(value: Any) -> bool:
-    """Whether there is an array of floats in a value."""
+    """Return whether a value contains an array of floats."""
     match value:
         case View():
             return element_scalar(value.dtype).is_float

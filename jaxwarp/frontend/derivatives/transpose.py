@@ -26,7 +26,7 @@ from jaxwarp.types import Scalar, bool_
 
 
 def can_be_transposed(ops: Sequence[ir.Op], linearity: Linearity, sinks: Collection[ir.Value]) -> bool:
-    """Whether no loop, no array and no call of a function with a rule stands between cotangents and adjoints."""
+    """Return whether no loop, no array and no call of a function with a rule stands between cotangents and adjoints."""
 
     def is_simple(op: ir.Op) -> bool:
         is_linear = any(linearity[v] == LINEAR for v in (*op.defined, *op.operands))

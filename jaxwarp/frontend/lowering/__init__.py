@@ -1,1 +1,1 @@
-"""From syntax to IR: statements, expressions, and the values they work on."""
+"""The lowering from syntax to IR: statements, expressions, and the values they work on."""

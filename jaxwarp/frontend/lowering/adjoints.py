@@ -43,7 +43,7 @@ adjoint = Adjoint()
 
 
 def names_adjoint(frame: Frame, node: ast.AST) -> bool:
-    """Whether `adjoint[...]` stands somewhere at the start of a target or argument."""
+    """Return whether a target or argument is `adjoint[...]`, or an element or attribute of one."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         if isinstance(node, ast.Subscript) and _is_adjoint(frame, node.value):
             return True

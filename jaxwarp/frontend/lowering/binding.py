@@ -15,9 +15,10 @@ from jaxwarp.types import HANDLE, Array, Scalar, Struct, bool_, float32, int32, 
 
 
 def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
-    """How far a value is from an annotation: 0 fits exactly, None does not fit.
+    """Return how far a value is from an annotation: 0 fits exactly, None does not fit.
 
-    A literal takes a type that can hold its kind, its own best; annotations without a type come after those with one.
+    A literal fits the types that can hold its kind, and its own type best. Annotations without a type come after those
+    with one.
     """
     if pattern is Any:
         return 4

@@ -50,7 +50,7 @@ def execute(frame: Frame, statements: Sequence[ast.stmt], live: frozenset[str]) 
 
 
 def exit_condition(frame: Frame) -> bool | ir.Value:
-    """Whether the statements here have been left: False and True where that is known."""
+    """Return whether the statements here have been left: False or True if that is known, else a condition."""
     if _is_left(frame.variables):
         return True
     flags = [flag for name in EXITS if (flag := frame.variables.get(name, False)) is not False]
@@ -61,7 +61,7 @@ def exit_condition(frame: Frame) -> bool | ir.Value:
 
 
 def _is_left(variables: dict[str, Any]) -> bool:
-    """Whether statements with these variables after them are known to be left."""
+    """Return whether statements with these variables after them are known to be left."""
     return any(variables.get(name) is True for name in (*EXITS, LEFT))
 
 
@@ -127,7 +127,7 @@ def split(
 
 
 def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:
-    """What is known about the exit flags where one is up, or none."""
+    """Return what is known about the exit flags if one of them is set (`exited`), or if none is."""
     up = [name for name in EXITS if before.get(name, False) is not False]
     if exited:
         return {up[0]: True} if len(up) == 1 else {}
@@ -139,7 +139,7 @@ def _unchanged(name: str, before: dict[str, Any], sides: list[dict[str, Any]]) -
 
 
 def _may_be_set(value: Any) -> bool:
-    """Whether a loop may have set a variable, and it is not known in the launch whether it has."""
+    """Return whether a loop may have set a variable without the launch knowing whether it has."""
     if not isinstance(value, Undefined) or value.loop is not None:
         return False
     return value.conditional if value.value is None else not value.is_checked
@@ -219,7 +219,7 @@ class _Join:
     def _conditional(
         self, found: list[Any], known: list[bool], has: list[bool], blocks: list[list[ir.Op]]
     ) -> Undefined:
-        """What is known of a variable that only some path sets: checked where it is read."""
+        """Return what is known about a variable that only some path sets; it is checked where it is read."""
         frame = self.frame
         missing = 0 if not known[0] else 1
         line = frame.builder.loc.line if frame.builder.loc else 0
@@ -241,7 +241,7 @@ class _Join:
         return Undefined(reason, True, self.results[-1], True, is_checked=is_checked)
 
     def _undefined(self, name: str) -> Undefined:
-        """Of a variable that neither side defines, or each only in some case."""
+        """Return the state of a variable that neither side defines, or that each defines only in some case."""
         found = next(v for side in self.sides if isinstance(v := side.get(name), Undefined))
         return Undefined(found.reason, found.conditional)
 

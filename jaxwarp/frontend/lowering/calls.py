@@ -302,7 +302,7 @@ def _result(inner: Frame, func: Func) -> Any:
 
 
 def fits(frame: Frame, func: Func, args: list[Any]) -> bool:
-    """Whether an overload of a function takes arguments."""
+    """Return whether an overload of a function takes the arguments."""
     try:
         _choose(frame, func, args, {})
     except KernelTypeError:

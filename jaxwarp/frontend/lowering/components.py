@@ -16,7 +16,7 @@ from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec, int32
 
 
 def named_part(dtype: Any, name: str) -> int | Part | None:
-    """What `.x` or `.p` mean: the index of a component, or some of them together; None for other names."""
+    """Return what `.x` or `.p` means: the index of a component, or a part of several of them; None for other names."""
     if not isinstance(dtype, Aggregate):
         return None
     part = dtype.parts.get(name)

@@ -129,7 +129,7 @@ class Window:
 
 @dataclass(eq=False)
 class Context:
-    """What all functions inlined into one kernel share."""
+    """The state that all functions inlined into one kernel share."""
 
     builder: Builder = field(default_factory=CountingBuilder)
     max_unroll: int = 16
@@ -198,7 +198,7 @@ class Frame:
 
     @property
     def is_library(self) -> bool:
-        """Is it a function of this package? Those have no negative indices."""
+        """True if the function belongs to this package; the functions of this package use no negative indices."""
         return (self.source.function.__module__ or "").startswith("jaxwarp.")
 
     # Dispatch
@@ -247,7 +247,7 @@ class Frame:
 
     @contextmanager
     def assuming(self, test: bool | ir.Value, holds: bool = True) -> Iterator[None]:
-        """What is lowered meanwhile runs only where a condition holds, or does not, and so does one that it negates."""
+        """Assume that a condition holds (or does not) in the code lowered meanwhile, and so what it negates."""
         outer, facts = self.assumed, {test: holds} if isinstance(test, ir.Value) else {}
         last = self.builder.here[-1] if facts and self.builder.here else None
         if isinstance(last, ir.Call) and last.result is test and last.builtin.name == "logical_not":
@@ -295,7 +295,7 @@ class Frame:
         return self.adopt(value)
 
     def is_set(self, value: Undefined) -> ir.Value:
-        """Whether a variable has its value, in the launch."""
+        """Return the condition, evaluated in the launch, that a variable has its value."""
         assert value.test is not None
         return value.test if value.truth else self.ops.call("logical_not", value.test)
 
@@ -363,7 +363,7 @@ class Frame:
         return self.as_value(self.evaluate(node), node, what)
 
     def as_value(self, value: Any, node: ast.expr, what: str) -> Any:
-        """What an expression has given, which must be a scalar, vector, matrix or literal."""
+        """Return the value of an expression; refuse anything but a scalar, vector, matrix or literal."""
         if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
             with self.at(node):
                 raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=_value_hint(value))
@@ -431,7 +431,7 @@ class Frame:
 
 
 def _value_hint(value: Any) -> str:
-    """What to write where a number, vector or matrix is needed."""
+    """Return a hint at what to write where a number, vector or matrix is needed."""
     match value:
         case View():
             return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
@@ -456,7 +456,7 @@ def _value_hint(value: Any) -> str:
 
 
 def absent_hint(value: NoArray) -> str:
-    """What to do where an array is needed, and there is none."""
+    """Return a hint at what to do where an array is needed, and there is none."""
     if value.hint:
         return value.hint
     if not value.name:
@@ -465,14 +465,14 @@ def absent_hint(value: NoArray) -> str:
 
 
 def start_hint(name: str, start: Any, value: Any) -> str | None:
-    """What to write where a loop makes `value` of a variable that starts with a literal."""
+    """Return a hint at what to write where a loop makes `value` of a variable that starts with a literal."""
     if not (isinstance(start, (bool, int, float)) and isinstance(value, ir.Value)):
         return None
     return f"start with {name} = {value.type}({float(start) if value.type.is_float else start})"
 
 
 def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:
-    """What an integer type makes of an integer that may not fit."""
+    """Return an integer as it is after wrapping to an integer type; for other types return the number unchanged."""
     if not dtype.is_int:
         return value
     low = int(value) & ((1 << dtype.bits) - 1)

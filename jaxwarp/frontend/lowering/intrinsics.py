@@ -163,7 +163,7 @@ class _Unknown:
 
 
 def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -> Any:
-    """That of the kernel's definition or, where it depends on local names, the first one for these values."""
+    """Return the value of a static expression: the kernel definition's, or the first one for these local values."""
     known, key = frame.source.statics, static_key(argument, constants)
     try:
         value = known.get(key, Missing)

@@ -101,7 +101,7 @@ def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) 
 def update(
     builder: Builder, kind: str, param: ir.Param, indices: Sequence[ir.Value], args: Sequence[ir.Value]
 ) -> ir.Value:
-    """What an atomic does, on an array that no other thread sees."""
+    """Do what an atomic does, on an array that no other thread sees, and return the old element."""
     old = builder.load(param, indices)
     if kind == "exch":
         new = args[0]

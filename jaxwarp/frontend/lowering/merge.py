@@ -157,7 +157,7 @@ def _join(parts: list[Merged]) -> Merged:
 
 
 def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
-    """What can differ between two views of one array, at run time; None where an axis has no such part."""
+    """Return the parts that can differ between two views of one array at run time; None: an axis lacks the part."""
     place = view.within.parts if view.within is not None else ()
     return (*place, *(part for axis in view.axes for part in axis.parts), view.given)
 
@@ -314,7 +314,7 @@ def _matching(frame: Frame, entry: Any, value: Any, paths: Paths | None = None) 
 
 
 def type_hint(a: Any, b: Any, repair: str) -> str:
-    """What to do about a variable that is to be both."""
+    """Return a hint at what to do about a variable that would have to be both `a` and `b`."""
     if is_dynamic(a) and is_dynamic(b):
         return repair
     return "only values of one type, and parts of one array, can be chosen while the kernel runs"

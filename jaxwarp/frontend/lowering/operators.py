@@ -77,7 +77,7 @@ def operand(frame: Frame, node: ast.expr, what: str) -> Any:
 def or_function(
     frame: Frame, node: ast.AST, op: ast.operator | ast.unaryop, operands: list[Any], apply: Callable[[], Any]
 ) -> Any:
-    """What the language makes of the operands; where it makes nothing of them, what the user's function does."""
+    """Apply an operator of the language; if the language has none for the operands, call the user's function for it."""
     name = OPERATOR_FUNCTIONS[type(op)]
     found = frame.source.lookup(name)
     function = found if isinstance(found, Func) else None

@@ -21,7 +21,7 @@ _CHEAP = 16
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What is evaluated on one side of a condition: a value, its operations, the variables that these advance."""
+    """One side of a condition: its value, the operations that evaluate it, and the variables that these advance."""
 
     value: Any
     ops: list[ir.Op]

@@ -1,4 +1,4 @@
-"""What can be assigned to: variables, array elements, and components of both.
+"""The targets of assignments: variables, array elements, and components of both.
 
 A target evaluates its indices once, so that `a[f(i)] += x` calls `f` once.
 """
@@ -141,7 +141,7 @@ class Section:
         return isinstance(self.parent, Place) and is_atomic(frame, self.parent.element(), operator)
 
     def accumulate(self, frame: Frame, operator: str, value: Any) -> None:
-        """As `accumulate`, of each component."""
+        """Accumulate into each component, as `accumulate` does."""
         for element, new in self._elements(frame, value):
             accumulate(frame, element, operator, new)
 
@@ -253,7 +253,7 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
 
 
 def is_atomic(frame: Frame, element: Element, operator: str) -> bool:
-    """Whether `a[i] += x` and the like are atomic: the operator is one of those, and others see the array."""
+    """Return whether `a[i] += x` and the like are atomic: the operator has an atomic, and others see the array."""
     scalar = element_scalar(element_type(element))
     if operator not in ATOMIC_OPERATORS or scalar is bool_ or element.view.param in frame.context.locals:
         return False

@@ -1,4 +1,4 @@
-"""What an expression of the kernel language can be while a kernel is being lowered.
+"""The values that an expression of the kernel language can have while a kernel is being lowered.
 
     run-time values     ir.Value (a scalar), Bundle (a vector, matrix, quaternion or transform), StructValue (a value
                         for each field)
@@ -64,7 +64,7 @@ class Axis:
 
     @property
     def parts(self) -> tuple[ir.Value | View | None, ...]:
-        """What can differ between axes of two views of one array; None where there is no such part."""
+        """The parts that can differ between axes of two views of one array; None for a part that the axis lacks."""
         return self.index, self.offset, self.extent, self.step, self.through
 
 
@@ -159,7 +159,7 @@ class StructView:
 
     @property
     def name(self) -> str:
-        """Of the array, as the parameters of its fields have it."""
+        """The name of the array, which is the start of the names of its fields' parameters."""
         first = self.views[0]
         return first.name.rpartition(".")[0]
 
@@ -187,7 +187,7 @@ class Tile:
 
     @property
     def name(self) -> str:
-        """Of the array."""
+        """The name of the array."""
         return self.storage.name
 
     @property

@@ -83,14 +83,14 @@ def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Eleme
 
 
 def _element(frame: Frame, view: View) -> Element:
-    """What all axes of an array are indexed to; a thread where None is in its place fails."""
+    """Return the element, with all axes of an array indexed; a thread fails if the array is None in the launch."""
     if view.given is not None and frame.assumed.get(view.given) is not True:
         Frame.require(frame, view.given, "the array is None here: it has no elements")
     return Element(view)
 
 
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
-    """Where extent and index are both known, an index outside is an error."""
+    """Refuse an index outside of its axis, if the extent and the index are both known."""
     known, size = frame.known(index), view.param.shape[axis]
     is_whole = view.axes[axis].extent is None and view.axes[axis].through is None
     if isinstance(known, int) and size is not None and is_whole and not -size <= known < size:

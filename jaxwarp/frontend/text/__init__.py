@@ -1,1 +1,1 @@
-"""What a kernel's text is: found, read, its names, annotations and signature."""
+"""The text of a kernel: how it is found and read, its names, annotations and signature."""

@@ -70,7 +70,7 @@ class ArrayAnnotation:
         return Array(_dtype(dtype), rank)
 
     def __instancecheck__(self, instance: Any) -> bool:
-        """Of arrays, and, as in Warp, of annotations of them."""
+        """Accept arrays and, as in Warp, annotations of arrays, if the number of axes fits."""
         return isinstance(instance, (ArrayAnnotation.kind, Array)) and self._ndim in (None, instance.ndim)
 
     def __or__(self, other: Any) -> Any:
@@ -205,7 +205,7 @@ def is_generic(pattern: object) -> bool:
 
 
 def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
-    """Whether a concrete type fits; `bound` collects what TypeVars stand for."""
+    """Return whether a concrete type fits; `bound` collects what TypeVars stand for."""
     if pattern is Any or pattern is concrete:
         return True
     match pattern:

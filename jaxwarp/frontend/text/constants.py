@@ -1,8 +1,8 @@
-"""What a kernel's text names outside of it: constants, with the values that they have when it is defined.
+"""The constants that a kernel's text names outside of it, with the values that they have when it is defined.
 
-Copied then are arrays, lists and the like, which could change in place; attributes (`settings.dt`) and expressions in
-`static(...)` are evaluated then. What has no value yet is looked up when it is first needed, and keeps that value: all
-specialisations of a kernel have the same constants.
+Arrays, lists and other objects that could change in place are copied then. Attributes (`settings.dt`) and expressions
+in `static(...)` are evaluated then. A name that has no value yet is looked up when it is first needed, and keeps that
+value: all specialisations of a kernel have the same constants.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _evaluate_now(source: Source, argument: ast.expr) -> bool:
 
 
 def static_key(argument: ast.expr, variables: Mapping[str, Any]) -> Any:
-    """What tells apart the values of a static expression: those of the local names in it."""
+    """Return a key for the value of a static expression: the expression, with the values of the local names in it."""
     return argument, frozenset((name, _told_apart(value)) for name, value in variables.items())
 
 
@@ -154,7 +154,7 @@ def _contents(value: Any) -> Any:
 
 
 def _is_of_module(function: types.FunctionType) -> bool:
-    """Whether a name of a module is this function."""
+    """Return whether the function's name in its module stands for this function."""
     found = function.__globals__.get(function.__name__)
     overloads = getattr(found, "overloads", ())
     return getattr(found, "func", None) is function or any(o.source.function is function for o in overloads)

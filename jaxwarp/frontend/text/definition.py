@@ -77,7 +77,7 @@ def _texts(function: types.FunctionType) -> Iterator[list[str]]:
 
 
 class _File:
-    """What a text says.
+    """The contents of a file.
 
     Attributes:
         given: its lines, as `linecache` has them.
@@ -113,7 +113,7 @@ class _File:
         return self._definitions.get((name, line))
 
     def is_of(self, code: types.CodeType) -> bool:
-        """Whether the text, compiled as a whole, has this code in it, to the column."""
+        """Return whether the text, compiled as a whole, contains this code, to the column."""
         made = self._codes.get((code.co_name, code.co_firstlineno))
         return made is not None and _same(made, code) and made.co_linetable == code.co_linetable
 
@@ -123,7 +123,7 @@ _MOST_FILES = 256
 
 
 def _read(name: str, lines: list[str]) -> _File:
-    """What a file's lines say. `linecache` has others where it has changed."""
+    """Return the contents of a file, from the cache unless `linecache` has other lines since."""
     known = _files.get(name)
     if known is None or known.given is not lines:
         if len(_files) >= _MOST_FILES:
@@ -135,7 +135,7 @@ def _read(name: str, lines: list[str]) -> _File:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without collections of garbage: what is made here is kept, and each would look through it and all JAX has."""
+    """Suspend garbage collection: objects made here are kept, and each collection would search them and all of JAX."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -155,7 +155,7 @@ def _defs(module: ast.Module) -> Iterator[ast.FunctionDef]:
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Those of functions inside of a code."""
+    """Yield the codes of functions inside of a code."""
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             if inner.co_flags & inspect.CO_NEWLOCALS:
@@ -189,10 +189,10 @@ def _find_in_block(lines: list[str], first_line: int, name: str) -> ast.Function
 
 
 def is_text_of(tree: ast.FunctionDef, function: types.FunctionType, imports: frozenset[str] = frozenset()) -> bool:
-    """Whether a definition compiles to the function's bytecode.
+    """Return whether a definition compiles to the function's bytecode.
 
-    Functions whose assertions pytest has rewritten are taken as they are. Annotations of variables are in no bytecode;
-    that one has changed is seen by the columns of what stands behind it.
+    Functions whose assertions pytest has rewritten are accepted as they are. Bytecode has no annotations of variables:
+    a change of one shows in the columns of the code behind it.
     """
     nodes = [node for statement in tree.body for node in ast.walk(statement)]
     kinds = {type(node) for node in nodes}
@@ -234,7 +234,7 @@ def _compiled(
 
 
 def _class_around(qualified: str) -> str | None:
-    """In "C.method.<locals>.k" and in "C.k" it is C."""
+    """Return the class around a function: C for "C.method.<locals>.k" and for "C.k"."""
     *parts, _ = qualified.split(".")
     classes = [name for name, inside in pairwise([*parts, ""]) if "<locals>" not in (name, inside)]
     return classes[-1] if classes else None
@@ -245,7 +245,7 @@ def _code_at(code: types.CodeType, name: str, line: int) -> types.CodeType | Non
 
 
 def _same(a: types.CodeType, b: types.CodeType) -> bool:
-    """Whether two codes do the same."""
+    """Return whether two codes do the same."""
     return (
         all(getattr(a, part) == getattr(b, part) for part in _PARTS)
         and (a.co_flags ^ b.co_flags) & _KINDS == 0
@@ -255,7 +255,7 @@ def _same(a: types.CodeType, b: types.CodeType) -> bool:
 
 
 def _same_constant(a: object, b: object) -> bool:
-    """Of one type and value, to the last bit: 1 is not 1.0 or True, 0.0 is not -0.0."""
+    """Return whether constants have one type and value, to the last bit: 1 is not 1.0 or True, 0.0 is not -0.0."""
     if isinstance(a, types.CodeType) and isinstance(b, types.CodeType):
         return _same(a, b)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -266,6 +266,6 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_places(a: types.CodeType, b: types.CodeType) -> bool:
-    """Whether instructions have one place in the text; where Python keeps no columns, one line."""
+    """Return whether instructions have the same places in the text; the same lines, if Python keeps no columns."""
     pairs = zip(a.co_positions(), b.co_positions(), strict=True)
     return all(None in (x, y) or x == y for p, q in pairs for x, y in zip(p, q, strict=True))

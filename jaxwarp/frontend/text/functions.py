@@ -17,7 +17,7 @@ from jaxwarp.frontend.text.source import Source
 
 
 class ByName:
-    """What a decorator makes of a function: like a function it is pickled by its name, and is its own copy."""
+    """A decorated function, which is pickled by its name, as functions are, and is its own copy."""
 
     def __reduce__(self) -> str:
         key, module = getattr(self, "key", ""), self.__module__
@@ -54,7 +54,7 @@ class Parameter:
 
 @dataclass(eq=False)
 class Rules:
-    """What `@func_grad` and `@func_replay` said about an overload; `apply` (in rules.py) lowers its calls then."""
+    """The rules that `@func_grad` and `@func_replay` give an overload; `apply` (in rules.py) then lowers its calls."""
 
     grad: Overload | None = None
     replay: Overload | None = None
@@ -76,7 +76,7 @@ class Overload:
         return tuple(p for p in self.parameters if p.is_reference)
 
     def signature(self) -> str:
-        """What it takes, by the types that annotations mean."""
+        """Return the signature, with the types that the annotations mean."""
         from jaxwarp.frontend.text.annotations import pattern_text
 
         patterns = [(p, pattern_text(p.pattern)) for p in self.parameters]
@@ -85,7 +85,7 @@ class Overload:
 
     @property
     def written(self) -> str:
-        """How it is called, as it is written, defaults and result included."""
+        """The signature as it is written, with defaults and result."""
         tree = self.source.tree
         arguments, defaults = tree.args.args, [ast.unparse(d) for d in tree.args.defaults]
         values = [""] * (len(arguments) - len(defaults)) + [f" = {d}" for d in defaults]
@@ -100,7 +100,7 @@ def _text(annotation: ast.expr | None) -> str:
 @guarded
 @dataclass(frozen=True)
 class NativeFunc:
-    """What `@func_native` returns: a function whose text is C++, which kernels here cannot call."""
+    """The result of `@func_native`: a function whose text is C++, which kernels here cannot call."""
 
     __name__: str
 
@@ -108,10 +108,10 @@ class NativeFunc:
 @guarded
 @dataclass(frozen=True, eq=False)
 class Func(ByName):
-    """What `@func` returns: one name, one or more overloads, chosen by argument types.
+    """The result of `@func`: one name, one or more overloads, chosen by argument types.
 
-    Called from Python it runs the Python function, of the overload that fits the values; one of the library gives what
-    it gives in a kernel.
+    A call from Python runs the Python function of the overload that fits the values. A function of the library returns
+    what it returns in a kernel.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which overload of a function a call from Python means: the one whose annotations are nearest to the values."""
+"""The choice of an overload for a call from Python: the one whose annotations are nearest to the values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _distance(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def _cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
-    """How far a host value is from an annotation: 0 fits exactly, None does not fit."""
+    """Return how far a host value is from an annotation: 0 fits exactly, None does not fit."""
     if pattern is Any:
         return 4
     if pattern is collections.abc.Callable:
@@ -73,7 +73,7 @@ def _cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
 
 
 def _number_cost(pattern: Scalar, value: float) -> int | None:
-    """Of a number of Python, which takes a type that can hold its kind."""
+    """Return how far a Python number is from a type; it fits the types that can hold its kind."""
     if isinstance(value, bool) or pattern is bool_:
         return 0 if isinstance(value, bool) and pattern is bool_ else None
     if isinstance(value, int):

@@ -98,7 +98,7 @@ HOST_NAMES: dict[str, str] = {
 
 
 def on_the_host(name: str) -> str | None:
-    """What to do instead of a name of Warp's that is not there; None: it is none that programs use."""
+    """Return what to do instead of a name of Warp's that is missing here; None if programs do not use the name."""
     if name in HOST_NAMES:
         return HOST_NAMES[name]
     starts = (row for row in HOST_NAMES if row.endswith("*") and name.startswith(row[:-1]))

@@ -17,12 +17,12 @@ _AXES = {"_FixedDim": "size", "_NamedDim": "name"}  # what else there is ("...",
 
 
 def is_of_jaxtyping(annotation: object) -> bool:
-    """Whether an annotation is one of jaxtyping's."""
+    """Return whether an annotation is one of jaxtyping's."""
     return type(annotation).__module__.partition(".")[0] == "jaxtyping" and hasattr(annotation, "dtypes")
 
 
 def is_group(variable: Any) -> bool:
-    """Whether a type variable stands for one of several types each time that it is written."""
+    """Return whether a type variable stands for one of several types each time that it is written."""
     return variable in _groups.values()
 
 

@@ -1,4 +1,4 @@
-"""Which names a piece of syntax assigns, reads, and needs: what decides what branches and loops hand on."""
+"""The names that a piece of syntax assigns, reads and needs, which decide what branches and loops hand on."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def always_exits(statements: Sequence[ast.stmt]) -> bool:
 
 @dataclass(frozen=True)
 class Exits:
-    """How the body of a loop can be left early."""
+    """The ways to leave the body of a loop early."""
 
     breaks: bool
     continues: bool
@@ -136,7 +136,7 @@ class SurelySet:
 
 
 def surely_set(statements: Sequence[ast.stmt], before: Names = frozenset()) -> SurelySet:
-    """What a block sets on every path. Of a loop in it that may make no iteration, nothing."""
+    """Return what a block sets on every path. A loop in it that may make no iteration sets nothing."""
     end, breaks, continues = before, None, None
     for node in statements:
         if end is None:

@@ -1,4 +1,4 @@
-"""From a decorated Python function to its `Source`."""
+"""The reading of a decorated Python function into its `Source`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is Python but not part of the kernel language, and what to write instead."""
+"""The parts of Python that are not in the kernel language, and what to write instead."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ FAMILIES = {
 
 
 def of_warp(name: str) -> str | None:
-    """What to do instead of a function of Warp that is not there, by its name; None if Warp has none like it."""
+    """Return what to do instead of a function of Warp that is missing here; None if Warp has none like it."""
     if name in UNAVAILABLE:
         return UNAVAILABLE[name]
     families = (hint for start, hint in FAMILIES.items() if name == start or name.startswith(start))

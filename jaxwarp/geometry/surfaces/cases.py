@@ -1,12 +1,13 @@
-"""How a surface passes through a cell of a grid, for each of the 256 ways that its corners can be above and below.
+"""The surface in a cell of a grid, for each of the 256 ways that the cell's corners can be above and below.
 
-The tables are made by a rule. On each side of the cell, points on its edges where the surface passes are joined in
-pairs; where there are four, so that each corner above is cut off by itself. That depends on what two cells share, so
-surfaces are closed. The pairs make loops around what is above; each is a patch of the surface. Of the ways to cut a
-loop into triangles, diagonals in a side of the cell are excluded, which the next cell could have too; of the others the
-one with the shortest diagonals is taken (Lorensen and Cline 1987; Nielson and Hamann 1991 on ambiguous sides).
+The tables are made by a rule. On each side of the cell, the points where the surface passes its edges are joined in
+pairs. Where there are four, each corner above is cut off by itself. That depends only on what two cells share, so
+surfaces are closed. The pairs make loops around what is above; each loop is a patch of the surface. Diagonals cut a
+loop into triangles. Diagonals in a side of the cell are excluded, because the next cell could have them too. Of the
+other ways to cut the loop, the one with the shortest diagonals is taken (Lorensen and Cline 1987; Nielson and Hamann
+1991 on ambiguous sides).
 
-Corner n has bit n of a case, edges go from the lower corner to the higher one. Both are numbered as is usual.
+Corner n is bit n of a case. Edges go from the lower corner to the higher one. Both are numbered as is usual.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def _sides() -> tuple[tuple[int, ...], ...]:
 
 
 def _steps(case: int) -> Iterator[tuple[int, int]]:
-    """From which edge to which the surface goes over each side, with what is above on its left, seen from outside."""
+    """Yield the edges from which and to which the surface crosses each side.
+
+    Seen from outside of the cell, what is above is on the left.
+    """
     for corners in _sides():
         above = [bool(case >> corner & 1) for corner in corners]
         edges = [_EDGE_OF[frozenset((corners[k], corners[(k + 1) % 4]))] for k in range(4)]
@@ -74,7 +78,7 @@ def loops(case: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def _diagonal(first: int, second: int) -> tuple[int, int]:
-    """Whether a line between two edges is in a side of the cell, and the square of its length, of middles, by four."""
+    """Return whether a line between two edges' middles is in a side of the cell, and 4 times its length squared."""
     a, b = ({*EDGES[first]}, {*EDGES[second]})
     is_in_side = any(a <= {*side} and b <= {*side} for side in _sides())
     middles = [[CORNERS[low][k] + CORNERS[high][k] for k in range(3)] for low, high in (EDGES[first], EDGES[second])]
@@ -92,7 +96,7 @@ def _cuts(loop: tuple[int, ...]) -> Iterator[tuple[tuple[int, int, int], ...]]:
 
 
 def _cost(loop: tuple[int, ...], cut: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
-    """How many diagonals are in a side of the cell, and how long all of them are together."""
+    """Return how many diagonals are in a side of the cell, and 4 times the sum of the squares of all their lengths."""
     border = {frozenset((loop[k - 1], loop[k])) for k in range(len(loop))}
     diagonals = {frozenset(pair) for a, b, c in cut for pair in ((a, b), (b, c), (c, a))} - border
     found = [_diagonal(*sorted(pair)) for pair in diagonals]
@@ -107,7 +111,7 @@ def triangles(case: int) -> tuple[tuple[int, int, int], ...]:
 
 @cache
 def triangle_table() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where the corners of each case's triangles begin and end, (257), and the edges that they are on."""
+    """Return where the corners of each case's triangles begin and end, (257), and the edges that the corners are on."""
     starts, corners = [0], []
     for case in range(256):
         corners += [edge for triangle in triangles(case) for edge in triangle]
@@ -117,7 +121,7 @@ def triangle_table() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @cache
 def patch_table() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many patches each case has, (256), and which of them passes each edge, (256 * 12), -1 for none."""
+    """Return how many patches each case has, (256), and which patch passes each edge, (256 * 12), -1 for none."""
     counts = tuple(len(loops(case)) for case in range(256))
     patches = [next((n for n, loop in enumerate(loops(c)) if e in loop), -1) for c in range(256) for e in range(12)]
     return counts, tuple(patches)

@@ -52,7 +52,7 @@ def _call(kernel: Kernel, outputs: int) -> Any:
 
 
 def starts(counts: Any) -> tuple[Any, Any]:
-    """Where the part of each row begins, and how many there are in all."""
+    """Return where the part of each row begins, and the sum of all counts."""
     array = np if isinstance(counts, np.ndarray) else jnp
     ends = array.cumsum(counts.reshape(-1), dtype=np.int32)
     return (ends - counts.reshape(-1)).reshape(counts.shape), ends[-1]

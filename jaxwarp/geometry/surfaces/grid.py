@@ -1,4 +1,4 @@
-"""How cells of a grid are told apart, and where the surface passes edges, in kernels."""
+"""The cases of a grid's cells, and the points where the surface passes edges, for kernels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def node_at(field: Field, number: int) -> wp.vec3i:
 
 @wp.func
 def crosses(a: float, b: float, threshold: float) -> bool:
-    """Whether the surface passes between two nodes. None passes beside a NaN."""
+    """Return whether the surface passes between two nodes. It does not pass beside a NaN."""
     return (a >= threshold and b < threshold) or (a < threshold and b >= threshold)
 
 
 @wp.func
 def slice_case(field: Field, i: int, j: int, k: int, threshold: float) -> int:
-    """Which of four nodes are above, as four bits; 256 if one is NaN."""
+    """Return which of four nodes are above the threshold, as four bits; 256 if one is NaN."""
     a = field[i, j, k]
     b = field[i + 1, j, k]
     c = field[i + 1, j + 1, k]
@@ -42,7 +42,7 @@ def joined_case(low: int, high: int) -> int:
 
 @wp.func
 def spacing(field: Field, lower: wp.vec3, upper: wp.vec3) -> wp.vec3:
-    """How far nodes are from each other, along each axis."""
+    """Return how far nodes are from each other along each axis."""
     way = upper - lower
     return wp.vec3(
         way[0] / float(field.shape[0] - 1), way[1] / float(field.shape[1] - 1), way[2] / float(field.shape[2] - 1)
@@ -51,7 +51,10 @@ def spacing(field: Field, lower: wp.vec3, upper: wp.vec3) -> wp.vec3:
 
 @wp.func
 def share(a: float, b: float, threshold: float) -> float:
-    """How far from a to b a linear function has the value between; where one is infinite, at the other."""
+    """Return how far from a to b a linear function reaches the threshold, from 0 to 1.
+
+    If one of them is infinite, this is at the other.
+    """
     t = (threshold - a) / (b - a)
     if wp.isinf(a) or wp.isinf(b):
         t = 0.5 + (0.5 if wp.isinf(a) else 0.0) - (0.5 if wp.isinf(b) else 0.0)
@@ -61,7 +64,7 @@ def share(a: float, b: float, threshold: float) -> float:
 
 @wp.func
 def crossing(field: Field, threshold: float, i: int, j: int, k: int, axis: int) -> wp.vec3:
-    """Where the surface passes an edge, in steps from node to node."""
+    """Return where the surface passes an edge, in steps from node to node."""
     x = i + (1 if axis == 0 else 0)
     y = j + (1 if axis == 1 else 0)
     z = k + (1 if axis == 2 else 0)

@@ -63,7 +63,7 @@ def _number(
     field: Field, threshold: float, table: wp.array[int], first: wp.array2d[int], numbers: wp.array[int],
     codes: wp.array[int],
 ) -> None:  # fmt: skip
-    """Of edges."""
+    """Number the edges that the surface passes, and record the edge of each number in `codes`."""
     i, j = wp.tid()
     n = first[i, j]
     for k in range(field.shape[2]):

@@ -32,7 +32,7 @@ Field = Callable[[Any], Any]
 
 
 class _Tables(NamedTuple):
-    """Of `cases`, as arrays: where each case's corners begin, on which edges they are; ends and axes of edges."""
+    """The tables of `cases` as arrays: starts of each case's corners, the edges they are on; ends and axes of edges."""
 
     starts: np.ndarray
     corners: np.ndarray

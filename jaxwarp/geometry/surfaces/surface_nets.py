@@ -52,7 +52,7 @@ def _next(axis: int, step: int) -> wp.vec3i:
 
 @wp.func
 def _has_quad(field: Field, i: int, j: int, k: int, axis: int, threshold: float) -> bool:
-    """Whether the surface passes an edge with four cells around it, none of which has a NaN."""
+    """Return whether the surface passes an edge with four cells around it, none of which has a NaN."""
     node, along, b, c = wp.vec3i(i, j, k), _next(axis, 0), _next(axis, 1), _next(axis, 2)
     size = wp.vec3i(field.shape[0], field.shape[1], field.shape[2])
     end, last = node + along, node + b + c
@@ -93,7 +93,7 @@ def _number(
     field: Field, threshold: float, table: wp.array[int], first: wp.array2d[int], numbers: wp.array[int],
     codes: wp.array[int],
 ) -> None:  # fmt: skip
-    """Of patches, four a cell: the number of the first one, and the case."""
+    """Record the number of the first patch and the case of each cell, and `4 * cell + patch` of each number."""
     i, j = wp.tid()
     if i + 1 < field.shape[0] and j + 1 < field.shape[1]:
         n = first[i, j]

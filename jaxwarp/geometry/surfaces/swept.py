@@ -1,4 +1,4 @@
-"""What meshes that move pass through: the distance to them at all times, and its surface."""
+"""The volume that moving meshes pass through: the distance to them at all times, and its surface."""
 
 # pyright: reportInvalidTypeForm=false
 
@@ -36,7 +36,7 @@ from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number
 
 
 class SweptVolumeSignMode(enum.IntEnum):
-    """By which query it is known whether a point is inside of a mesh."""
+    """The query that decides whether a point is inside of a mesh."""
 
     NORMAL = 0
     """`mesh_query_point_sign_normal`: for closed meshes."""
@@ -56,7 +56,7 @@ _CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)],
 
 @wp.func
 def _by_winding(mesh: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
-    """Of a mesh that was not made for winding numbers, no number is the sign."""
+    """Query the closest point, signed by winding number. The sign is NaN for a mesh not made for winding numbers."""
     if mesh.winding_balls:
         return mesh_query_point_sign_winding_number(mesh, point, max_dist)
     found = mesh_query_point_no_sign(mesh, point, max_dist)

@@ -1,4 +1,4 @@
-"""Which triangles share an edge."""
+"""The neighbours of triangles: those that share an edge."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def require_triangles(where: str, indices: Any) -> None:
 
 @boundary
 def tri_tri_adjacency(indices: Any, vertex_count: int | None = None, return_neighbor_edge_indices: bool = True) -> Any:
-    """Which triangles share an edge. Works under `jit`, `vmap` and `scan`, and on arrays outside of JAX.
+    """Find the triangles that share an edge. Works under `jit`, `vmap` and `scan`, and on arrays outside of JAX.
 
     Args:
         indices: (m, 3) vertices of triangles, int32, of NumPy or JAX, or an array outside of it.
@@ -93,7 +93,7 @@ def _on_host(indices: HostArray) -> tuple[Any, Any]:
 
 @wp.func
 def find_triangle_neighbor_edge_index(triangle_neighbors: wp.array2d[int], triangle: int, neighbor: int) -> int:
-    """Which edge of a triangle is shared with a neighbour, by its corner opposite; -1: none. In kernels.
+    """Return which edge of a triangle a neighbour shares, by its corner opposite; -1 if none. For kernels.
 
     Args:
         triangle_neighbors: `tri_tri_adjacency(...)[0]`.

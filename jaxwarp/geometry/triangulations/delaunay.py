@@ -32,7 +32,7 @@ def _turn(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _is_in_circle(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
-    """Whether d is inside of the circle through a, b and c, counterclockwise, by more than rounding."""
+    """Return whether d is inside of the circle through a, b and c, counterclockwise, by more than rounding."""
     a, b, c = a - d, b - d, c - d
     # By a power of two, which rounds nothing, lengths are about 1: their fourth powers are numbers.
     _, exponent = jnp.frexp(jnp.max(abs(jnp.stack([a, b, c])), (0, -1)))
@@ -60,7 +60,7 @@ def _pass(triangles: jax.Array, points: jax.Array, reference: Any, least: Any, l
     d = triangles[other, edge]
 
     def fits(places: jax.Array, bound: Any) -> jax.Array:
-        """Whether both triangles that a flip makes are counterclockwise, and large enough."""
+        """Return whether both triangles that a flip makes are counterclockwise, and large enough."""
         p, q, r, s = (places[x] for x in (a, b, c, d))
         return (0.5 * _turn(q - p, s - p) > bound) & (0.5 * _turn(s - p, r - p) > bound)
 

@@ -1,10 +1,10 @@
-"""Where the bricks of a volume are: their order, and the table that finds the brick at a place.
+"""The order of a volume's bricks, and the table that finds the brick at a place.
 
-A brick is 8 by 8 by 8 voxels. Bricks are in the order in which NanoVDB has its leaves, so that voxels have the numbers
-that they have there. The table is one of two kinds, of one type:
+A brick is 8 by 8 by 8 voxels. Bricks are in the order of NanoVDB's leaves, so that voxels have the same numbers as in
+NanoVDB. The table is one of two kinds, of one type:
 
 - over the box of all bricks and a border of one: a cell has the number of its brick. It needs no search.
-- hashed, where that would be too large, or where the bricks are known when a program runs only: a cell has its first
+- hashed, where the box would be too large, or where the bricks are known only when a program runs: a cell has its first
   entry, and an entry is the place of a brick, its number, and whether it is the last one of the cell.
 
 Both are made by NumPy and by JAX. The hash: Teschner et al. 2003.
@@ -32,7 +32,7 @@ NOWHERE = 1 << 30
 
 
 class Table(NamedTuple):
-    """What finds the brick at a place.
+    """The table that finds the brick at a place.
 
     Attributes:
         table: (cells,) numbers of bricks, or of first entries, -1 where there are none.

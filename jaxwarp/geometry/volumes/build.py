@@ -1,4 +1,4 @@
-"""What volumes are made of: of tiles, of voxels, of dense arrays. Functions here give the fields of a `Volume`."""
+"""The construction of volumes from tiles, voxels or dense arrays. Functions here return the fields of a `Volume`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_VOXELS = (1 << 31) - 1
 
 
 class Transforms(NamedTuple):
-    """From index to world space, and back: (3, 3), (3, 3), (3,) of float32."""
+    """The transform from index to world space, and back: (3, 3), (3, 3), (3,) of float32."""
 
     matrix: Any
     inverse: Any
@@ -53,7 +53,7 @@ def is_jax(*values: Any) -> bool:
 
 
 def transforms(where: str, voxel_size: Any, translation: Any, transform: Any = None) -> Transforms:
-    """Of the size of voxels, a number or three; or of a matrix, (3, 3).
+    """Make transforms from the size of voxels, a number or three, or from a matrix, (3, 3).
 
     Raises:
         KernelTypeError, KernelValueError: both or none are given, or they are no such numbers.
@@ -207,7 +207,7 @@ def fields(
 
 
 def in_jax(made: Fields) -> Fields:
-    """With arrays of JAX in place of those of NumPy."""
+    """Return the fields with arrays of JAX in place of those of NumPy."""
     return {k: jnp.asarray(v) if isinstance(v, np.ndarray) else v for k, v in made.items()}
 
 
@@ -256,7 +256,7 @@ def require_few(where: str, bricks: int) -> None:
 
 
 def masked(where: str, mask: Any, count: int) -> Any:
-    """Which points count: (n,) of bool, or None for all."""
+    """Return which points count: (n,) of bool, or None for all."""
     if mask is None:
         return None
     mask = mask.numpy() if isinstance(mask, LiveArray) else mask

@@ -109,7 +109,7 @@ def _blosc(what: str) -> Any:
 
 
 def _chunks(grid: bytes, codec: int) -> list[bytes]:
-    """What a file has of a grid."""
+    """Return the compressed chunks that a file has of a grid."""
     if codec == 1:
         return [zlib.compress(grid)]
     blosc = _blosc("written")

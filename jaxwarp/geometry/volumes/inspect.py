@@ -1,4 +1,4 @@
-"""What a volume says of itself on the host, and its files."""
+"""The inspection of a volume on the host, and its files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMES = {
 
 
 class GridInfo(NamedTuple):
-    """What is known of a grid besides its voxels."""
+    """The description of a grid, without its voxels."""
 
     name: str
     size_in_bytes: int
@@ -48,7 +48,7 @@ class GridInfo(NamedTuple):
 
 
 class FeatureArrayInfo(NamedTuple):
-    """What is known of an array that came with a grid."""
+    """The description of an array that came with a grid."""
 
     name: str
     ptr: int
@@ -58,14 +58,14 @@ class FeatureArrayInfo(NamedTuple):
 
 
 class Inspected:
-    """Of a volume: questions that the host asks, and files."""
+    """The methods of a volume that inspect it on the host, and its files."""
 
     GridInfo = GridInfo
     FeatureArrayInfo = FeatureArrayInfo
 
     @property
     def device(self) -> Any:
-        """Where it is, outside of JAX."""
+        """The device of the volume's arrays if they are outside of JAX; otherwise the CPU."""
         made: Any = self
         return made.table.device if isinstance(made.table, HostArray) else wp.get_device("cpu")
 
@@ -77,17 +77,17 @@ class Inspected:
 
     @property
     def is_index(self) -> bool:
-        """Whether it has no values, but numbers of voxels."""
+        """True if the volume has numbers of voxels instead of values."""
         return type_name(self) is None
 
     def get_tile_count(self) -> int:
-        """How many bricks there are; of a volume that can be rebuilt, how many there may be."""
+        """Return how many bricks there are; of a volume that can be rebuilt, how many there may be."""
         made: Any = self
         most = made.get_rebuild_info()
         return most.max_leaf_node_count if most.kind else _known("get_tile_count", made.tile_count)
 
     def get_voxel_count(self) -> int:
-        """How many voxels have a number; of a volume that can be rebuilt, how many may have."""
+        """Return how many voxels have a number; of a volume that can be rebuilt, how many may have one."""
         made: Any = self
         most = made.get_rebuild_info()
         return most.max_voxel_count if most.kind else _known("get_voxel_count", made.voxel_count)
@@ -138,7 +138,7 @@ class Inspected:
 
     @boundary
     def get_grid_info(self) -> GridInfo:
-        """What is known of the grid besides its voxels."""
+        """Return the description of the grid, without its voxels."""
         made: Any = self
         grid, size = self.__dict__.get("_grid"), len(nanovdb.bytes_of(made))
         _, index, count = nanovdb.following(made)[0]
@@ -191,12 +191,12 @@ class Inspected:
         return () if grid is None else grid.features
 
     def get_feature_array_count(self) -> int:
-        """How many arrays came with the grid."""
+        """Return how many arrays came with the grid."""
         return len(self._features())
 
     @boundary
     def get_feature_array_info(self, feature_index: int) -> FeatureArrayInfo:
-        """What is known of an array that came with the grid.
+        """Return the description of an array that came with the grid.
 
         Raises:
             ArrayError: there is none of that number.
@@ -243,7 +243,7 @@ def _known(what: str, count: Any) -> int:
 
 
 def _given(volume: Inspected, found: Any, most: int, out: Any, what: str) -> Any:
-    """What was found, in `out` if that is given: outside of JAX an array of jaxwarp."""
+    """Return the result in `out` if that is given; otherwise as an array of JAX, or outside of JAX, of jaxwarp."""
     if out is None:
         return found if isinstance(found, jax.Array) else wp.array(np.array(found), dtype=int, device=volume.device)
     held = out.numpy() if hasattr(out, "numpy") else None

@@ -1,6 +1,7 @@
-"""Where things are in a grid of NanoVDB, version 32: the header, the tree, and its nodes.
+"""The layout of a grid of NanoVDB, version 32: the header, the tree, and its nodes.
 
-Values of a type are aligned as C does, tables and nodes to 32 bytes. The format is that of NanoVDB.h (Museth 2021).
+Values are aligned by their type, as in C; tables and nodes are aligned to 32 bytes. The format is that of NanoVDB.h
+(Museth 2021).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _up(offset: int, to: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Of a type of grids.
+    """The layout of grids of one type.
 
     Attributes:
         number: of the type.
@@ -78,16 +79,16 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Of a value."""
+        """The size of a value in bytes."""
         return self.scalar.itemsize * self.components
 
     @property
     def _mean(self) -> int:
-        """Of the mean and deviation of values: double of what has 64 bits."""
+        """The size of the mean and of the deviation of values in bytes: that of a double if values have 64 bits."""
         return self.scalar.itemsize
 
     def _behind_statistics(self, start: int) -> int:
-        """Where what follows minimum, maximum, mean and deviation may begin."""
+        """Return where the data after minimum, maximum, mean and deviation may begin."""
         return _up(_up(start + 2 * self.size, self._mean) + 2 * self._mean, 32)
 
     @property
@@ -108,12 +109,12 @@ class Layout:
 
     @property
     def stride(self) -> int:
-        """Of the tables of nodes, whose entries are values or children."""
+        """The stride of the tables of nodes, whose entries are values or children."""
         return _up(max(self.size, 8), 8)
 
     @cached_property
     def table(self) -> dict[int, int]:
-        """Where it is in a node with so many slots."""
+        """The place of the table in a node, by the number of the node's slots."""
         return {slots: self._behind_statistics(32 + 2 * slots // 8) for slots in (UPPER_SLOTS, LOWER_SLOTS)}
 
     def node(self, slots: int) -> int:
@@ -121,7 +122,7 @@ class Layout:
 
     @property
     def values(self) -> int:
-        """Where they are in a leaf, or where the number of the first voxel is."""
+        """The place of the values in a leaf, or of the number of its first voxel."""
         return 80 if self.number in INDEX_TYPES else self._behind_statistics(80)
 
     @property
@@ -132,7 +133,7 @@ class Layout:
 
 
 def layout_of(number: int) -> Layout:
-    """That of a type by its number, which is one of VALUE_TYPES or INDEX_TYPES."""
+    """Return the layout of a type by its number, which is one of VALUE_TYPES or INDEX_TYPES."""
     name = VALUE_TYPES.get(number, "uint64")
     if name.startswith("vec"):
         return Layout(number, np.dtype("<f8" if name.endswith("d") else "<f4"), int(name[3]))

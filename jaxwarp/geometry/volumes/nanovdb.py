@@ -118,7 +118,7 @@ def bytes_of(volume: Any, index: int = 0, count: int = 1) -> bytes:
 
 
 def _number(volume: Any, grid: Grid | None) -> int:
-    """That of the type: an index grid is one of active voxels, if it was not read as another."""
+    """Return the number of the type. An index grid is one of active voxels, unless it was read as another."""
     name = type_name(volume)
     if name is not None:
         return next(n for n, held in VALUE_TYPES.items() if held == name)

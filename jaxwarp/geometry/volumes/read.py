@@ -44,7 +44,7 @@ class Feature(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What a grid has.
+    """The contents of a grid.
 
     Attributes:
         layout: of its type.

@@ -22,7 +22,7 @@ from jaxwarp.types import set_fields
 
 
 class RebuildInfo(NamedTuple):
-    """What a volume may have: `kind` is "tiles" or "voxels", or None if it cannot be rebuilt."""
+    """The capacities of a volume: `kind` is "tiles" or "voxels", or None if it cannot be rebuilt."""
 
     kind: str | None
     max_voxel_count: int
@@ -32,7 +32,7 @@ class RebuildInfo(NamedTuple):
 
 
 class ActiveStats(NamedTuple):
-    """What a volume has: nodes are those that NanoVDB has for it."""
+    """The counts of a volume's voxels and nodes. The nodes are those that NanoVDB has for it."""
 
     voxel_count: int
     leaf_node_count: int
@@ -71,7 +71,7 @@ class Capacities(NamedTuple):
         return cls(rebuildable or any(n is not None for n in found), len(points), *found)
 
     def info(self, kind: str) -> RebuildInfo:
-        """With what follows for the numbers that were not given."""
+        """Return the capacities. Those that were not given follow from the others."""
         if not self.is_rebuildable:
             return NONE
         voxels = self.points if self.voxels is None else self.voxels
@@ -157,7 +157,7 @@ def _lacks_voxels(volume: Any, info: RebuildInfo, asked: int) -> bool:
 
 
 class Rebuilt:
-    """Of a volume: what `rebuildable=True` is for."""
+    """The methods of a volume that `rebuildable=True` is for."""
 
     REBUILD_SUCCESS: ClassVar[int] = 0
     REBUILD_LEAF_CAPACITY_EXCEEDED: ClassVar[int] = 1
@@ -171,15 +171,15 @@ class Rebuilt:
 
     @property
     def is_rebuildable(self) -> bool:
-        """Whether `rebuild` may be called."""
+        """True if `rebuild` may be called."""
         return self.get_rebuild_info().kind is not None
 
     def get_rebuild_info(self) -> RebuildInfo:
-        """What the volume may have."""
+        """Return the capacities of the volume."""
         return self.__dict__.get("_rebuild_info", NONE)
 
     def get_active_stats(self) -> ActiveStats:
-        """How many voxels and nodes of NanoVDB there are."""
+        """Return how many voxels and nodes of NanoVDB there are."""
         made: Any = self
         tiles = np.asarray(made.tiles)[: int(made.tile_count)]
         nodes = [len(np.unique(tiles // n, axis=0)) for n in (16 * EDGE, 512 * EDGE)]

@@ -1,7 +1,7 @@
-"""What kernels ask a volume for: values at voxels and between them, and the transform between index and world space.
+"""The functions of volumes in kernels: values at voxels and between them, and transforms of index and world space.
 
-A sample finds voxels, which are integers, and then is a sum of values with weights: so it has all derivatives, by the
-place and by the values, and no rule for any. The sum is that of NanoVDB's trilinear sampler (Museth 2021).
+A sample finds voxels, which are integers, and then sums values with weights. So it has all derivatives, by the place
+and by the values, and needs no rule for any. The sum is that of NanoVDB's trilinear sampler (Museth 2021).
 """
 
 # ruff: noqa: A002, ANN201, ARG001, F811
@@ -67,7 +67,7 @@ def place_in(i: int, j: int, k: int) -> int:
 
 @wp.func
 def place_of(id: Volume, i: int, j: int, k: int) -> int:
-    """Where a volume has the value of a voxel."""
+    """Return where a volume has the value of a voxel."""
     return (brick_at(id, i >> 3, j >> 3, k >> 3) << 9) + place_in(i, j, k)
 
 
@@ -171,7 +171,10 @@ def slope(value: Vector, weight: wp.vec3):
 
 @wp.func
 def corner(id: Volume, first: int, ijk: wp.vec3i, a: int, b: int, c: int) -> int:
-    """Where the value of a corner is, of the eight around a place; `first` is the brick of the lowest."""
+    """Return where a volume has the value of one of the eight corners around a place.
+
+    `first` is the brick of the lowest corner.
+    """
     x = ijk[0] + a
     y = ijk[1] + b
     z = ijk[2] + c
@@ -283,9 +286,9 @@ def volume_sample_i(id: Volume, uvw: wp.vec3) -> int:
 
 @wp.func
 def volume_sample_grad(id: Volume, uvw: wp.vec3, sampling_mode: int, grad: wp.ref[Any], dtype: Any):
-    """As `volume_sample`, and sets `grad` to the derivative by the place.
+    """Sample as `volume_sample` does, and set `grad` to the derivative by the place.
 
-    It is a vec3 of a scalar, and a matrix with a row for each component of a vector; 0 for `Volume.CLOSEST`.
+    `grad` is a vec3 for a scalar, and a matrix with a row for each component of a vector; 0 for `Volume.CLOSEST`.
     """
     return sample_any_grad(id, uvw, sampling_mode, values_of(id, dtype()), False, dtype(), grad)
 
@@ -306,7 +309,7 @@ def volume_sample_index(id: Volume, uvw: wp.vec3, sampling_mode: int, voxel_data
 def volume_sample_grad_index(
     id: Volume, uvw: wp.vec3, sampling_mode: int, voxel_data: wp.array[Any], background: Any, grad: wp.ref[Any]
 ):
-    """As `volume_sample_index`, and sets `grad` to the derivative by the place."""
+    """Sample as `volume_sample_index` does, and set `grad` to the derivative by the place."""
     return sample_any_grad(id, uvw, sampling_mode, voxel_data, background, voxel_data.dtype(), grad)
 
 
@@ -373,7 +376,7 @@ def volume_store_i(id: Volume, i: int, j: int, k: int, value: int):
 
 @wp.func
 def volume_voxel_count(id: Volume) -> int:
-    """How many voxels have a number."""
+    """Return how many voxels have a number."""
     return id.voxel_count
 
 

@@ -112,7 +112,7 @@ class Volume(Inspected, Rebuilt):
 
     @property
     def overflow(self) -> Any:
-        """Whether there was no room for some bricks: more were asked for in a program than `max_tiles`."""
+        """True if there was no room for some bricks: a program asked for more than `max_tiles`."""
         return self.tile_count > len(self.tiles)
 
     @boundary

@@ -31,7 +31,7 @@ from jaxwarp.geometry.volumes.read import Feature
 
 
 class Written(NamedTuple):
-    """What a grid is written of: see `read.Grid`; `cells` are places of bricks that have one of `constants`."""
+    """The contents of a grid to write: see `read.Grid`; `cells` are places of bricks that have one of `constants`."""
 
     number: int
     leaves: np.ndarray
@@ -201,7 +201,7 @@ def _header(grid: Written, end: int, blind: int, index: int, count: int) -> np.n
 
 
 def _features(features: tuple[Feature, ...]) -> bytes:
-    """What comes with a grid: entries, and the arrays behind them."""
+    """Return the bytes of the arrays that come with a grid: entries, and the data behind them."""
     entries = np.zeros(len(features), BLIND)
     parts, at = [], len(features) * BLIND.itemsize
     for k, (entry, feature) in enumerate(zip(entries, features, strict=True)):

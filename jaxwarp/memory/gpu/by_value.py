@@ -1,4 +1,4 @@
-"""What a kernel on a GPU gets by value: memory that holds it, which later launches of the kernel use again."""
+"""Memory for the values that a kernel on a GPU receives by value. Later launches of the kernel reuse it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ByValue:
         return found or self._filled(contents)
 
     def keep(self, contents: Contents, stored: Stored) -> None:
-        """What reads the memory has been queued."""
+        """Keep the memory for later launches, once the work that reads it has been queued."""
         if self._scope.is_recorded:
             stored.memory.owner.work.is_fixed = True  # the graph reads it at any time
         with self._lock:

@@ -57,7 +57,7 @@ class Event:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all work before it has ended: on the CPU it has."""
+        """True if all work before the event has ended: always on the CPU."""
         return not self._is_recorded or self._handle is None or self._handle.entry.asks("EventQuery", self.cuda_event)
 
     @property
@@ -95,7 +95,7 @@ class Event:
 
     @property
     def time(self) -> int:
-        """When it was, in nanoseconds of the clock of the process.
+        """The time of the event, in nanoseconds of the process's clock.
 
         Raises:
             KernelValueError: it keeps no time, or has not been recorded; or it is of a GPU, which has another clock.
@@ -112,7 +112,7 @@ class Event:
             raise KernelValueError("the event has not been recorded", hint="call record_event(event) first")
 
     def milliseconds_to(self, end: Event) -> float:
-        """From this event to another one of the same device.
+        """Return the milliseconds from this event to another one on the same device.
 
         Raises:
             KernelValueError: one keeps no time, has not been recorded, or is of another device.

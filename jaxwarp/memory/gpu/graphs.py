@@ -23,11 +23,11 @@ class NotInGraphError(Exception):
 
 
 class Recorder:
-    """What is queued while a stream is recorded.
+    """The work that is queued while a stream is being recorded.
 
     Attributes:
-        reads, writes: the memory that it is about.
-        later: what is given back, once the record has ended.
+        reads, writes: the memory that the work reads and writes.
+        later: functions that give resources back, called once the recording has ended.
     """
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class Recorder:
         self.later: list[Callable[[], None]] = []
 
     def require(self, name: str) -> None:
-        """Whether a function of the driver is a part of graphs.
+        """Refuse a driver function that cannot be part of a graph.
 
         Raises:
-            NotInGraphError: it is none.
+            NotInGraphError: the function cannot.
         """
         if name not in _RECORDED:
             raise NotInGraphError(name)

@@ -53,7 +53,7 @@ class Queue:
                 self._driver.call("StreamDestroy", self.handle)  # which happens when its work is done
 
     def waits_for(self, other: Queue) -> None:
-        """What is queued from now on happens after all that `other` has."""
+        """Make all work that is queued from now on wait for all work that is queued on `other`."""
         if other.handle == self.handle and other._driver is self._driver:
             return
         # Who waits for an event waits for what it was then: it may be recorded again.
@@ -68,7 +68,7 @@ class Queue:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """In the `with` work is queued."""
+        """Return a context in which work is queued on the stream."""
         self._users += 1
         try:
             yield
@@ -78,11 +78,11 @@ class Queue:
                 self._record()
 
     def stays_used(self) -> None:
-        """From now on work may be queued at any time, so that the stream does not end."""
+        """Treat the stream as in use from now on: work may be queued at any time, so the stream must not end."""
         self._users += 1
 
     def is_done(self) -> bool:
-        """Whether all that is queued is done."""
+        """Return whether all queued work is done."""
         return self._driver.asks("StreamQuery", self.handle)
 
     def synchronize(self) -> None:

@@ -28,7 +28,7 @@ def keep_freed(entry: Entry, device: Any) -> None:
 
 @boundary
 def is_mempool_supported(device: Any) -> bool:
-    """Whether the driver has pools of memory on a device.
+    """Return whether the driver has memory pools on a device.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.
@@ -38,7 +38,7 @@ def is_mempool_supported(device: Any) -> bool:
 
 @boundary
 def is_mempool_enabled(device: Any) -> bool:
-    """Whether arrays outside of JAX are made from the driver's pool on a device: always, where there is one.
+    """Return whether arrays outside of JAX are allocated from the driver's pool on a device: always, if it has one.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.
@@ -63,7 +63,7 @@ def set_mempool_enabled(device: Any, enable: bool) -> None:
 
 @boundary
 def get_mempool_release_threshold(device: Any = None) -> int:
-    """How many bytes of freed memory the driver's pool keeps when somebody waits.
+    """Return how many bytes of freed memory the driver's pool keeps at a synchronization.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device, or no pool on it.
@@ -73,7 +73,7 @@ def get_mempool_release_threshold(device: Any = None) -> int:
 
 @boundary
 def get_mempool_used_mem_current(device: Any = None) -> int:
-    """How many bytes of the driver's pool are in use.
+    """Return how many bytes of the driver's pool are in use.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device, or no pool on it.
@@ -93,14 +93,14 @@ def get_mempool_used_mem_high(device: Any = None) -> int:
 
 @boundary
 def set_mempool_release_threshold(device: Any, threshold: int | float) -> None:
-    """How many bytes of freed memory the driver's pool keeps when somebody waits.
+    """Set how many bytes of freed memory the driver's pool keeps at a synchronization.
 
     Args:
-        device: the device; None: the one that is chosen.
-        threshold: bytes; up to 1, a part of the device's memory.
+        device: the device; None: the current device.
+        threshold: a number of bytes; a value up to 1 is a fraction of the device's memory.
 
     Raises:
-        KernelTypeError, KernelValueError: there is no such device, or no pool on it; no number.
+        KernelTypeError, KernelValueError: there is no such device, or no pool on it; `threshold` is not a number.
     """
     where = "set_mempool_release_threshold"
     if not isinstance(threshold, Real) or isinstance(threshold, bool) or not float(threshold) >= 0.0:

@@ -142,7 +142,7 @@ class GpuScope(Outside, CudaScope):
 
     @contextmanager
     def on_queue(self, queue: Queue) -> Iterator[None]:
-        """What is done in the `with` is queued on `queue`."""
+        """Return a context in which work is queued on `queue`."""
         token = queues.set({**queues.get({}), self.device_ordinal: queue})
         try:
             with queue.used():
@@ -151,7 +151,7 @@ class GpuScope(Outside, CudaScope):
             queues.reset(token)
 
     def entered(self) -> Any:
-        """In the `with` the device's context is current."""
+        """Return a context in which the device's context is current."""
         return self._entry
 
     def ready(self) -> Any:
@@ -162,7 +162,7 @@ class GpuScope(Outside, CudaScope):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether what this thread queues becomes part of a graph."""
+        """True if the work that this thread queues becomes part of a graph."""
         return _here.recorder is not None
 
     def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
@@ -172,7 +172,8 @@ class GpuScope(Outside, CudaScope):
             note(self.queue, reads, writes)
 
     def recorded(self, run: Callable[[], object]) -> DriverGraph | None:
-        """What `run` queues, as a graph; it does not happen. None: not all of it is work of this GPU alone."""
+        """Record the work that `run` queues as a graph, without running it. Return None if some of it is not work of
+        this GPU alone."""
         # While another one is recorded, nobody may use the default stream.
         entry, queue, recorder = self._entry, self.new_queue(is_apart=True), Recorder()
         entry.call("StreamBeginCapture", queue.handle, entry.types.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -240,7 +241,7 @@ class GpuScope(Outside, CudaScope):
             super().set(leaf, number)
 
     def has_alone(self, region: Region) -> bool:
-        """Whether all that may still work on a region is on the stream that is chosen."""
+        """Return whether all work that may still use a region is on the current stream."""
         work = region.owner.work
         return work.writer is self.queue and not (work.readers or work.is_fixed)
 
@@ -395,7 +396,7 @@ class GpuScope(Outside, CudaScope):
 
 
 def _one_behind_the_other(address: int, values: Sequence[np.ndarray]) -> Iterator[int]:
-    """Where each of the values is that are put at an address."""
+    """Return the address of each value when they are stored one after the other from an address."""
     return itertools.accumulate((padded(value.nbytes) for value in values), initial=address)
 
 
@@ -437,7 +438,7 @@ def region_of_tensor(library: Library, tensor: Any) -> Region:
 
 
 def gpu_scopes() -> list[GpuScope]:
-    """Those that are in use."""
+    """Return the GPU scopes that are in use."""
     return list(_scopes.values())
 
 

@@ -53,7 +53,7 @@ class Stream:
 
     @property
     def queue(self) -> Queue:
-        """How others wait for it."""
+        """The queue that lets other streams wait for this one."""
         if self._queue is None:
             assert self._address is not None
             self._queue = _place("Stream", self.device).foreign_queue(self._address)
@@ -66,7 +66,7 @@ class Stream:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was queued is done."""
+        """True if all queued work is done."""
         return self.queue.is_done()
 
     @property
@@ -75,7 +75,8 @@ class Stream:
         return False
 
     def wait_stream(self, other_stream: Any, event: Any = None, external: bool = False) -> None:
-        """What is queued from now on happens after all that is on another stream. `event`, `external`: no effect."""
+        """Make work that is queued from now on wait for all work on another stream. `event` and `external` have no
+        effect."""
         del event, external
         self.queue.waits_for(_require_stream("wait_stream", other_stream).queue)
 
@@ -87,7 +88,7 @@ class Stream:
         return made
 
     def wait_event(self, event: Event, external: bool = False) -> None:
-        """What is queued from now on happens after an event. `external`: no effect."""
+        """Make work that is queued from now on wait for an event. `external` has no effect."""
         del external
         require_event("wait_event", event).precede(self.queue)
 
@@ -96,7 +97,7 @@ class Stream:
         return 0, self.cuda_stream
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are one stream of the driver's."""
+        """Return whether both are the same stream of the driver."""
         if not isinstance(other, Stream):
             return NotImplemented
         return (self.device, self.cuda_stream) == (other.device, other.cuda_stream)

@@ -29,7 +29,7 @@ def _go(
     before: wp.array[wp.Float],
     has_product: bool,
 ):
-    """How far to go; a system that has ended stays. Both sums start again from zero."""
+    """Compute how far each system goes: 0 if it has ended. Set both sums to zero."""
     g = wp.tid()
     now = wp.where(has_product, product[g], square[g])
     before[g] = now
@@ -51,7 +51,7 @@ def _turn(
     turn: wp.array[wp.Float],
     has_product: bool,
 ):
-    """How much of this direction is in the next one: none, if it led nowhere."""
+    """Compute how much of this direction is in the next one: none, if this one led nowhere."""
     g = wp.tid()
     now = wp.where(has_product, product[g], square[g])
     turn[g] = times(wp.where(factor[g] == turn.dtype(0.0), turn.dtype(0.0), turn.dtype(1.0)), quotient(now, before[g]))
@@ -68,7 +68,7 @@ def _subtract(y: wp.array[wp.Float], factor: wp.array[wp.Float], groups: wp.arra
 
 
 class _Sums:
-    """Of each system: squares of the residual, the other product, the curvature along the direction; and factors."""
+    """The sums of each system: the residual's square, the other product, the direction's curvature; and factors."""
 
     def __init__(self, vectors: Vectors):
         self._vectors = vectors

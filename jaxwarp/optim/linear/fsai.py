@@ -246,7 +246,7 @@ class FSAI(LinearOperator):
         self._scale_rows(A)
 
     def _update_first(self, A: Any) -> None:
-        """With a choice of supports, which stays if they are accepted."""
+        """Choose the supports and compute the rows. Keep the choice if the rows are accepted."""
         if self._is_grown:  # a capture is launched again
             self._begin(A)
             self._fit(A)

@@ -65,7 +65,7 @@ class LinearOperator:
 
     @property
     def batch_count(self) -> int:
-        """How many systems it is of."""
+        """The number of systems in the operator."""
         return 1 if self.batch_offsets is None else self.batch_offsets.shape[0] - 1
 
 
@@ -221,7 +221,7 @@ def launch_rows(kernel: Any, count: int, arguments: list[Any]) -> None:
 
 
 def accurate_type(scalar: Any) -> Any:
-    """In which type numbers of that type are summed."""
+    """Return the type in which numbers of a type are summed."""
     return wp.float64 if scalar == float64 else wp.float32
 
 

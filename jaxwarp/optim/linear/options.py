@@ -1,4 +1,4 @@
-"""When solvers end: tolerances and numbers of iterations."""
+"""The limits that end a solver: tolerances and numbers of iterations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tolerance_of_derivatives(scalar: Any, tol: Any) -> float:
 
 
 def require_iterations(what: str, maxiter: Any) -> int | None:
-    """How many there may be; None where that follows from the size.
+    """Return how many iterations there may be, or None if that follows from the size.
 
     Raises:
         KernelValueError: it is no such number.

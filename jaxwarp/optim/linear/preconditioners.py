@@ -59,7 +59,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
 
 @wp.kernel(enable_backward=False)
 def _inverse_of_diagonal(a: wp.array3d[wp.Float], is_absolute: bool, inverse: wp.array[wp.Float]):
-    """Of blocks on the diagonal; one of them can be the whole matrix."""
+    """Compute the inverse of a diagonal from the blocks on it. One block can be the whole matrix."""
     block, i = wp.tid()
     inverse[block * a.shape[1] + i] = _inverse(a[block, i, i], is_absolute)
 

@@ -30,7 +30,7 @@ Product = Callable[[jax.Array], jax.Array]
 
 @guarded
 class Solution(NamedTuple):
-    """What a solver gives for values of JAX.
+    """The result of a solver for values of JAX.
 
     Attributes:
         x: the solution.
@@ -48,7 +48,7 @@ _ENOUGH = 100.0
 
 
 class Search(NamedTuple):
-    """How a solution is looked for.
+    """The settings of the search for a solution.
 
     Attributes:
         relative, absolute: tolerances of the residual.
@@ -65,7 +65,7 @@ class Search(NamedTuple):
 
 
 def is_value(given: Any) -> bool:
-    """Whether it is a value of JAX, or an array of NumPy."""
+    """Return whether an object is a value of JAX, or an array of NumPy."""
     return isinstance(given, (jax.Array, np.ndarray)) and not isinstance(given, HostArray)
 
 
@@ -145,7 +145,7 @@ def _near_one(
     x: jax.Array,
     search: Search,
 ) -> jax.Array:
-    """What a method finds, of numbers near 1, whose squares neither overflow nor vanish."""
+    """Solve by a method with numbers scaled to be near 1, so that their squares neither overflow nor vanish."""
     magnitude = _magnitude(b) if search.is_derivative else jnp.maximum(_magnitude(b), 1)
     unit, scaled = magnitude.astype(b.dtype), search._replace(absolute=search.absolute / magnitude)
     found = method(A, M, b / unit, x / unit, scaled)

@@ -1,8 +1,8 @@
-"""What solvers do with vectors outside of JAX: kernels on their scalars, with the sums that they can have on the way.
+"""The operations of solvers on vectors outside of JAX: kernels on scalars, with the sums that they take on the way.
 
 A system may consist of several, one after another: groups, each with sums, steps and an end of its own. Then `groups`
-has the group of each scalar, -1 for those of none, and sums are a kernel's of their own, a thread for each group.
-Without, `groups` is None, and kernels add to the one sum as they go. Sums and factors are float32 (float64 for
+has the group of each scalar, -1 for those of none, and a separate kernel takes the sums, with a thread for each group.
+Without groups, `groups` is None, and kernels add to the one sum as they go. Sums and factors are float32 (float64 for
 float64), also where the vectors are float16.
 """
 

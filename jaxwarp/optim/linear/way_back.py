@@ -1,6 +1,7 @@
-"""What a tape records of a solution: with `x = A^-1 b`, another system gives the derivatives.
+"""The record of a solution on a tape: with `x = A^-1 b`, another system gives the derivatives.
 
-With the derivative g by x, `A^T u = g`: u is added to the derivative by b, and `-u x^T` to that by the numbers of A.
+For the derivative g by x, that system is `A^T u = g`. Then u is added to the derivative by b, and `-u x^T` to that by
+the numbers of A.
 """
 
 from __future__ import annotations
@@ -140,12 +141,12 @@ def _magnitude(numbers: np.ndarray) -> Any:
 
 
 def _structure(matrix: Any) -> list[HostArray]:
-    """Where a sparse matrix has its numbers."""
+    """Return the arrays that say where a sparse matrix has its numbers."""
     return [part for part in (matrix.offsets, matrix.row_counts, matrix.columns) if part is not None]
 
 
 def _digest(arrays: Sequence[HostArray]) -> bytes:
-    """Of what arrays hold."""
+    """Return a digest of the contents of arrays."""
     found = hashlib.blake2b()
     for array in arrays:
         found.update(contents_of(array.region).tobytes())

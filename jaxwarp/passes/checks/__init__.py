@@ -1,1 +1,1 @@
-"""What a launch is refused for, and what debug mode finds: tests put into a kernel, and how they are reported."""
+"""The checks that refuse a launch, and those of debug mode: tests put into a kernel, and how they are reported."""

@@ -35,7 +35,7 @@ _FEW_REPORTS = 4
 
 @dataclass(frozen=True)
 class Debug:
-    """What is checked in a launch while it runs, and who is told; see docs/design/0015.
+    """The checks of a launch while it runs, and who gets the reports; see docs/design/0015.
 
     Attributes:
         checks: what is looked for; names that `config.checks` may have. Assertions always are.
@@ -64,11 +64,11 @@ class Debug:
 
     @property
     def is_value(self) -> bool:
-        """Whether the record is a result of the launch."""
+        """True if the record is a result of the launch."""
         return self.delivery == "value"
 
     def in_batch(self) -> Debug:
-        """That of the launch for a batch of launches."""
+        """Return the options for a batch of launches."""
         return replace(self, batched=self.batched + 1, own=self.own + self.is_value)
 
     def without_record(self) -> Debug:
@@ -76,9 +76,10 @@ class Debug:
         return replace(self, delivery="silent" if self.is_value else self.delivery, own=0, numbered=None)
 
     def for_derivative(self, arrays: tuple[str, ...]) -> Debug:
-        """That of a launch that derivatives make. Where failures are values, JAX has none for those of derivatives.
+        """Return the options for a launch that derivatives make.
 
-        Integers are those of the launch itself, which tells of them, and what derivatives share is ordered by us.
+        If failures are values, JAX has none for those of derivatives. Integers are those of the launch itself, which
+        reports on them, and jaxwarp orders the accesses to what derivatives share.
         """
         checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
         return replace(self.without_record(), checks=checks, arrays=arrays, is_derived=True, is_kept=False)
@@ -170,14 +171,14 @@ def _with_assertions(
 
 
 def _ends(kernel: Kernel) -> bool:
-    """Whether every loop's iterations are known before the launch."""
+    """Return whether every loop's iterations are known before the launch."""
     known = {op.defined[0] for op in walk(kernel.body) if isinstance(op, Const | Size)}
     loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
     return all(isinstance(op, For) and known.issuperset((op.start, op.stop, op.step)) for op in loops)
 
 
 def _has_races(debug: Debug, grid: Sequence[int | None], shapes: Mapping[Param, Sequence[int | None]]) -> bool:
-    """Whether races are looked for: there is more than one thread, and all extents are known."""
+    """Return whether to look for races: a check asks for it, there are several threads, and all extents are known."""
     is_asked = "races" in debug.checks or "equal_stores" in debug.checks
     is_known = all(n is not None for shape in (grid, *shapes.values()) for n in shape)
     return is_asked and (debug.is_unlaunched or (is_known and any(n != 1 for n in grid)))

@@ -18,8 +18,10 @@ Choices = tuple[tuple[Value, bool], ...]
 
 
 def choices_of(kernel: Kernel) -> dict[Value, Choices]:
-    """For the result of each call the conditions, and which way they have to be, for anything to use it. They are
-    computed before it, in its block."""
+    """Return, for the result of each call, the conditions for anything to use it, and which way they have to be.
+
+    The conditions are computed before the call, in its block.
+    """
     users: dict[Value, list[Op | None]] = defaultdict(list)
     places: dict[Value, tuple[Block, int]] = {}
     ops = list(walk(kernel.body))

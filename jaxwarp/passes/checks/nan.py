@@ -88,7 +88,7 @@ class _CheckNan(Rewriter):
                 self.copy(op)
 
     def test_run(self) -> None:
-        """Of what has been made since the last test, the first that made a NaN is put down."""
+        """Test the values made since the last test, and record the first operation that made a NaN."""
         run = self.run[-1]
         if not run:
             return

@@ -65,7 +65,7 @@ def _static(extent: Any) -> int | None:
 
 
 def _known_extents(param: Param, shape: Sequence[Any] | None) -> _Shape:
-    """Those of a value passed by value are of its type, however it is given."""
+    """Return the known extents of a parameter; a value passed by value has those of its type, however it is given."""
     if shape is None or len(shape) != param.rank:
         return param.shape
     return tuple(_static(n) if fixed is None else fixed for n, fixed in zip(shape, param.shape, strict=True))
@@ -204,7 +204,7 @@ class _Search:
         return [a if a.shape == shape else np.array(np.broadcast_to(a, shape)) for a in arrays]
 
     def all(self, *masks: np.ndarray) -> np.ndarray:
-        """Where all hold; nowhere if that is too much to compute."""
+        """Return where all masks hold; nowhere if that is too much to compute."""
         arrays = self.together(*masks)
         return np.logical_and.reduce(arrays) if arrays is not None else np.zeros_like(self.everywhere)
 
@@ -345,7 +345,7 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Iterations:
-    """Those of a `for`: where each thread starts, by which steps, how many, and the most that one makes."""
+    """The iterations of a `for`: where each thread starts, its step, how many it makes, and the most of any thread."""
 
     start: np.ndarray
     step: np.ndarray
@@ -357,7 +357,7 @@ class _Iterations:
 
 
 def _shares(grid: Sequence[int]) -> list[int]:
-    """How many of each axis are looked at: all of them if they are not too many together."""
+    """Return how many indices of each axis are looked at: all of them if their product is not too large."""
     shares, left = [0] * len(grid), _MOST_THREADS
     for done, axis in enumerate(sorted(range(len(grid)), key=grid.__getitem__)):
         shares[axis] = min(grid[axis], int(left ** (1 / (len(grid) - done)) + 1e-9))

@@ -36,7 +36,7 @@ class Scan:
 def race_reports(
     array: Marked, reports: Reports, rank: int, checks: Sequence[str]
 ) -> list[tuple[int, int, bool, Report]]:
-    """What may be said of an array: the places of two threads, whether they store one value, and the text."""
+    """Return the possible reports on an array: places of two threads, whether they store one value, and the text."""
     threads = rank - reports.batched
     indices = [a for a in range(array.param.rank) if a not in array.items][:_MOST_WORDS]
     other = _slots(0, threads)
@@ -65,9 +65,9 @@ def _slots(start: int, count: int) -> str:
 
 @dataclass(frozen=True)
 class Scanned:
-    """What scans of a launch have in common: its reports and their numbers, its record and grid, what is looked for.
+    """The state that scans of a launch share: its reports and their numbers, its record and grid, and the checks.
 
-    `own`: so many leading axes of the grid have a record for each of their indices.
+    `own`: this many leading axes of the grid have a record for each of their indices.
     """
 
     reports: Reports

@@ -37,7 +37,7 @@ _Access = Store | Atomic
 
 @dataclass(frozen=True)
 class Place:
-    """Where accesses of one kind are."""
+    """The place of accesses of one kind."""
 
     kind: str
     loc: Loc | None
@@ -80,7 +80,7 @@ class Marked:
 
 
 def halves(dtype: Scalar) -> int:
-    """How many numbers of at most 32 bits a value is."""
+    """Return how many numbers of at most 32 bits a value consists of."""
     return 2 if dtype.bits == 64 else 1
 
 

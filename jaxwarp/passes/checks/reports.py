@@ -1,4 +1,4 @@
-"""What checks say of a thread that fails one, while a kernel is being checked; `lay_out` gives it a place in memory.
+"""The reports on threads that fail a check, while a kernel is being checked; `lay_out` gives them a place in memory.
 
     if not ok { report "index {0} of ...", (%i) }
 
@@ -11,7 +11,7 @@ an int64 array of the launch which starts as zeros:
     record[2]               not zero: some loop was given up, so others need not run on
     record[HEAD + ...]      rows: 2^62 - key, number of the report, thread index, numbers of the report
 
-A thread writes a row if it is the first so far (`atomic_max` tells), so the last of them is in the record, on any
+A thread writes a row if it is the first so far (by `atomic_max`), so the last of them is in the record, on any
 number of cores and lanes. Rows are a ring.
 """
 
@@ -60,7 +60,7 @@ class Report:
         return text
 
     def format(self, word: int) -> str:
-        """How a number of the text is written."""
+        """Return the format of a number of the text."""
         return self.formats[word] if self.formats else "%d"
 
 
@@ -78,7 +78,7 @@ class Reports:
     of: dict[Param, Report] = field(default_factory=dict)
 
     def array(self, param: Param) -> str:
-        """What an array is called."""
+        """Return the name of an array in reports."""
         return self.arrays.get(param, f"array {param.name}")
 
     def emit(self, builder: Builder, text: str, words: Sequence[Value], loc: Loc | None) -> None:
@@ -109,7 +109,7 @@ def _as_integer(builder: Builder, value: Value) -> Value:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are in the record of a launch of `rank` axes, those not counted that have records of their own."""
+    """The layout of the record of a launch of `rank` axes, without the axes that have records of their own."""
 
     rank: int
 
@@ -236,7 +236,7 @@ class _AtOnce(_LayOut):
 
 @dataclass(frozen=True)
 class Row:
-    """Where a failure is written: the record at indices of `item`, if there are several."""
+    """The place of a failure: the record at indices of `item`, if there are several."""
 
     record: Param
     layout: Layout
@@ -284,5 +284,5 @@ def first_row(record: Sequence[int], row: int) -> list[int] | None:
 
 
 def number_of(row: Sequence[int]) -> int:
-    """Which report a row is."""
+    """Return the number of the report in a row."""
     return (_TOP - row[_KEY]) % _MOST_REPORTS - 1

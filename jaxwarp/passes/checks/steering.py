@@ -1,4 +1,4 @@
-"""What of a kernel decides which elements are touched: indices, and the conditions and loops around accesses."""
+"""The values of a kernel that decide which elements are touched: indices, conditions and loops around accesses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Steering:
         return any(v in self.values for v in (*loop.results, *loop.body.params[1:]))
 
     def _sources(self, value: Value) -> Iterator[Value]:
-        """What a value is made of."""
+        """Yield the values that a value is made of."""
         op = self._makers.get(value)
         match op:
             case Call():
@@ -67,7 +67,7 @@ def _around_accesses(ops: Sequence[Op]) -> Iterator[Op]:
 
 
 def _own(op: Op) -> Iterable[Value]:
-    """What decides where an access goes, or whether and how often a block runs."""
+    """Return the values that decide where an access goes, or whether and how often a block runs."""
     match op:
         case Load() | Store() | Atomic():
             return op.indices

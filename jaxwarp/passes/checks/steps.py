@@ -100,7 +100,7 @@ class _CheckSteps(Rewriter):
         return ()
 
     def goes_on(self, iterations: Value) -> Value:
-        """Whether no thread is known to have given up; asked now and then."""
+        """Return whether no thread is known to have given up; the record is read only now and then."""
         b = self.b
         passed = b.call(ROWS["bit_and"], iterations, b.const(_PERIOD - 1, int64))
         is_time = b.call(ROWS["eq"], passed, b.const(_PERIOD - 1, int64))

@@ -53,7 +53,7 @@ class _InRecords(Rewriter):
                 self.emit(Atomic(op.result, op.kind, param, indices, self.all(op.args), loc=op.loc))
 
     def indices(self, param: Param, indices: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Where an element is among the words."""
+        """Return the indices of an element among the words."""
         axes = param.shape.count(None)
         word, rest = self.places[param][1], list[tuple[Value, int]]()
         for k, index in enumerate(indices[axes:], axes):

@@ -14,7 +14,7 @@ from jaxwarp.ir.rewrite import Rewriter
 
 
 def same_memory(kernel: Kernel, places: Sequence[Hashable | None]) -> dict[int, int]:
-    """Which parameters others are to stand for, by their numbers: where one in a place is written, that one.
+    """Return the parameters that others stand for, by their numbers: in each place, the one that is written, if any.
 
     Args:
         places: where each parameter is; None: nobody else is there.

@@ -1,4 +1,4 @@
-"""What threads say (`Tell`): left out, or, of a thread that fails an assertion, made a way through the kernel.
+"""The removal of reports of threads (`Tell`), or, for failed assertions, their conversion to control flow.
 
     if %bad { assert "..." }                if %bad { <said> %y0 = 0 } else { %y1 = load @x[%i] ... }
     %y = load @x[%i]                 ->
@@ -10,8 +10,8 @@
     }                                       }
     rest                                    if %alive { rest }
 
-So a thread that fails does nothing more, whatever it would have done: control flow that every pass, derivative and
-backend knows already.
+A thread that fails does nothing more, whatever it would have done. Every pass, derivative and backend knows this
+control flow already.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Say = Callable[[Builder, Tell], None]
 
 
 def prints(kernel: Kernel) -> bool:
-    """Whether threads of the kernel may print."""
+    """Return whether threads of the kernel may print."""
     return any(isinstance(op, Tell) and op.kind == PRINT for op in walk(kernel.body))
 
 
 def may_fail(kernel: Kernel) -> bool:
-    """Whether there are assertions or expectations in the kernel."""
+    """Return whether there are assertions or expectations in the kernel."""
     return any(isinstance(op, Tell) and op.fails for op in walk(kernel.body))
 
 
 def says(kernel: Kernel) -> bool:
-    """Whether threads may print or fail: something that a launch does besides its results."""
+    """Return whether threads may print or fail, which are effects of a launch besides its results."""
     return any(isinstance(op, Tell) and op.kind != INSIDE for op in walk(kernel.body))
 
 
@@ -133,7 +133,7 @@ class _Fail(Rewriter):
         return list(self.all(results)), self.b.const(True, bool_)
 
     def nothing(self, results: Sequence[Value]) -> tuple[list[Value], Value]:
-        """What a thread has that has ended."""
+        """Return what a thread that has ended yields: zeros, and False."""
         return [self.b.const(0, v.type) for v in results], self.b.const(False, bool_)
 
     def guarded(
@@ -182,7 +182,7 @@ class _Fail(Rewriter):
         return values, alive
 
     def joined(self, names: Sequence[Value], values: Sequence[Value]) -> None:
-        """What `names` stand for is what `values` will stand for."""
+        """Let `names` stand for what `values` will stand for."""
         self.values.update(zip(names, values, strict=True))
 
     def value(self, value: Value) -> Value:
@@ -246,5 +246,5 @@ class _Fail(Rewriter):
 
 
 def _ends(block: Block) -> bool:
-    """Whether every thread that enters it ends in it."""
+    """Return whether every thread that enters the block ends in it."""
     return bool(block.ops) and isinstance(last := block.ops[-1], Tell) and last.kind == ASSERT

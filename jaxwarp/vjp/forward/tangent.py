@@ -128,7 +128,7 @@ class _Tangent:
         return Derived(dataclasses.replace(body, locals=tuple(locals_)), tuple(slots))
 
     def keeps(self, param: Param) -> bool:
-        """Whether the tangent kernel needs the primal array: it reads it, or asks for its extents."""
+        """Return whether the tangent kernel needs the primal array: it reads it, or asks for its extents."""
         return param in self.read | self.kept or param not in self.written or param in _sized(self.kernel)
 
     def ops(self, block: Block) -> None:

@@ -1,4 +1,6 @@
-"""What depends on the order of threads: a derivative, which runs the kernel again, would not find it again.
+"""The check that derivatives do not depend on the order of threads.
+
+A derivative runs the kernel again, and threads may then come in another order:
 
 old = atomic_add counter[0], 1
 store y[old], v                    the tangent of v would go to another element of y than v did

@@ -119,7 +119,7 @@ def _adjoint(
 
 
 class _OverwrittenError(Exception):
-    """What the sweep needs of `param`, an array of the thread's own, is lost: `refusal` says where it was read."""
+    """The loss of a value that the sweep needs from `param`, an array of the thread's own; `refusal` names the read."""
 
     def __init__(self, param: Param, refusal: DifferentiationError):
         super().__init__(param.name)
@@ -345,9 +345,9 @@ class Adjoint(FirstRun):
             self.receive(op.param, self.builder.atomic("exch", target, indices, zero), op.value, cotangents)
 
     def receive(self, param: Param, found: Value, value: Value, cotangents: Cotangents) -> None:
-        """What was written to an array gets its cotangent: of a silent one zero, until the kernel has read it.
+        """Give a value that was written to an array the cotangent of its element.
 
-        So it is of an array of the thread's own.
+        For a silent array, or one of the thread's own, that cotangent is zero until the kernel has read the element.
         """
         if param in self.silent or param in self.own.arrays:
             self.guarded.add(found)

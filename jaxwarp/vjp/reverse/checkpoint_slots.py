@@ -1,6 +1,6 @@
-"""Where the states of a loop are kept, so that what is there follows from iteration numbers alone.
+"""The slots for the states of a loop. The contents of a slot follow from iteration numbers alone.
 
-The iterations are cut into segments of 2^fine. While a loop runs, the states of the current segment are kept, and the
+The iterations are cut into segments of 2^fine. While a loop runs, it keeps the states of the current segment, and the
 state before each segment q, in a slot that the binary digits of q name:
 
     coarse     q = i 2^stride, for i < 2^coarse: the slot is i, its digits rotated by `stride`. When i gets too large,
@@ -9,16 +9,16 @@ state before each segment q, in a slot that the binary digits of q name:
     between    multiples of 2^level for level < stride: a slot for each level, and for each digit of the lowest `group`
                levels together. It keeps the last one that was passed.
 
-With the loop over, segments are reversed from the last one down. The slots hold the state before segment m then, unless
-its last digits are ones (those up to a zero; of the group all of them, or none count): then the loop is run again from
-where these digits are zero, which fills the slots between once more.
+When the loop is over, segments are reversed from the last one down. The slots then hold the state before segment m,
+unless its last digits are ones (those up to a zero; of the group, all digits count or none). In that case the loop runs
+again from the segment in which these digits are zero, which refills the slots between.
 
     layout 5, 4, 3:  n <=   32 iterations run once,    2048: 2.75 times
                      n <=  512 twice,                  4096: 2.9 times
                      n <= 1024 2.5 times,              and half a time more for each doubling
 
-Nothing depends on the trip count but the stride, so threads whose loops end apart agree on every place up to 512
-iterations, and on every segment at any number. Positions take shifts and masks, no division and no stack.
+Only the stride depends on the trip count. So threads whose loops end at different iterations agree on every place up to
+512 iterations, and on every segment at any number. Positions take shifts and masks, no division and no stack.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jaxwarp.vjp.calculus import Calculus
 
 @dataclass(frozen=True)
 class Layout:
-    """How many states are kept, by powers of two.
+    """The numbers of states that are kept, as powers of two.
 
     Attributes:
         fine: iterations in a segment.
@@ -52,7 +52,7 @@ class Layout:
 
     @property
     def slots(self) -> int:
-        """Of states before segments; the last one is for those that are not kept."""
+        """The number of slots for states before segments. The last slot is for states that are not kept."""
         return self.unkept + 1
 
     @property
@@ -68,11 +68,11 @@ class CheckpointSlots:
         self.layout = layout
 
     def stride(self, last: Value) -> Value:
-        """How often the stride was doubled when the loop is at segment `last`."""
+        """Return how often the stride has been doubled when the loop is at segment `last`."""
         return self.o.max(self.o.sub(64 - self.layout.coarse, self.o.clz(last)), 0)
 
     def slot(self, number: Value, stride: Value) -> Value:
-        """Of the state before segment `number`."""
+        """Return the slot of the state before segment `number`."""
         o, layout = self.o, self.layout
         states, digits = 1 << layout.coarse, 1 << layout.group
         skipped = self._skipped(stride)

@@ -30,7 +30,7 @@ LAYOUTS = {8: Layout(7, 4, 3, 16), 16: Layout(6, 4, 3, 16), 64: Layout(5, 4, 3, 
 
 
 def choose_layout(types: Iterable[Scalar]) -> Layout:
-    """How states of these types are kept."""
+    """Return the layout in which states of these types are kept."""
     size = sum(dtype.bytes for dtype in types)
     return next(layout for most, layout in LAYOUTS.items() if most is None or size <= most)
 
@@ -208,7 +208,7 @@ class Checkpointed:
         return ends
 
     def kept(self, carried: State, state: State) -> State:
-        """What of a state is kept."""
+        """Return the values of a state that are kept."""
         found = dict(zip(carried, state, strict=True))
         return [found[v] for v in self.needed]
 

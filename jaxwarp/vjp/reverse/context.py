@@ -1,4 +1,4 @@
-"""What the reverse of a block and that of a loop work on: the code made so far, and what is known of its cotangents."""
+"""The context for reversing blocks and loops: the code made so far, and the facts about its cotangents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Cotangents = dict[Value, Value]
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
-    """Of a value's cotangent: sums of many small terms are not made in half precision."""
+    """Return the type of a value's cotangent. Half precision is too coarse for sums of many small terms."""
     return float32 if dtype.is_half else dtype
 
 
@@ -64,7 +64,7 @@ class Reversal(ABC):
 
     @contextmanager
     def running(self, block: Block) -> Iterator[None]:
-        """What is emitted here runs a block of the kernel from its beginning, or reverses it."""
+        """Enter code that runs a block of the kernel from its beginning, or reverses it."""
         outer, self.filling = self.filling, self.own.filled_by(block)
         yield
         self.filling = outer

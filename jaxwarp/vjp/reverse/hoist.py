@@ -93,7 +93,7 @@ class _Hoist(Rewriter):
 
 
 def _read(op: Op) -> list[Value]:
-    """What an operation and those in it read from outside."""
+    """Return the values from outside that an operation and those inside it read."""
     inside = {v for block in op.blocks for o in walk(block) for v in o.defined}
     every = [*op.operands, *(v for block in op.blocks for o in walk(block) for v in o.operands)]
     return [v for v in every if v not in inside]

@@ -38,7 +38,7 @@ class LoopSteps:
         self.active = [i for i, v in enumerate(self.carried) if v in context.activity.values]
 
     def known_trips(self) -> int | None:
-        """How often the loop runs, if that is a constant."""
+        """Return the number of iterations of the loop, or None if it is not a constant."""
         numbers = self.context.constants
         if isinstance(self.op, While):
             return None
@@ -50,7 +50,7 @@ class LoopSteps:
         return self.o.number(0.0, cotangent_type(value.type))
 
     def trips(self) -> Value:
-        """How often the loop ran, int64."""
+        """Return the number of iterations that the loop ran, int64."""
         if isinstance(self.op, While):
             return self.context.runs[self.op].results[-1]
         o = self.o

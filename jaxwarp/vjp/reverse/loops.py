@@ -95,10 +95,10 @@ class LoopReversal(LoopSteps):
         return found
 
     def is_single(self) -> bool:
-        """Is the reversed body a product of the cotangent of one number with what does not depend on it?
+        """Return whether the reversed body multiplies the cotangent of one number by a factor independent of it.
 
-        Then one multiplication goes from iteration to iteration: what it multiplies is computed while the iteration
-        before waits. All of one type: what a factor is in a narrower one may overflow where the product does not.
+        Then an iteration depends on the one before by one multiplication only, and can compute the factor while it
+        waits. All values must have one type: in a narrower type, the factor may overflow where the product does not.
         """
         ops = list(walk(self.op.body))
         read = [v for op in ops for v in (*op.operands, *(v for block in op.blocks for v in block.results))]

@@ -94,7 +94,7 @@ class OwnMemory:
         return bool(filled.all())
 
     def _stored(self, ops: Sequence[Op], param: Param) -> set[Box]:
-        """What operations certainly store to. Variables of loops around them stand for themselves."""
+        """Return the elements that operations certainly store to. Variables of outer loops stand for themselves."""
         found: set[Box] = set()
         for op in ops:
             if isinstance(op, Store) and op.param is param:
@@ -112,7 +112,7 @@ class OwnMemory:
         return found
 
     def _record(self, load: Load, inside: Path) -> Residual | None:
-        """Where a load's values are kept by the iterations of the loops around it in its scope, if these are known.
+        """Return a load's record, by the iterations of the loops around it in its scope; None if these are not known.
 
         An axis of the array may stand for a loop that moves its index.
         """

@@ -1,4 +1,4 @@
-"""What of a first run its reverse sweep reads: asked from the last operation to the first, while the sweep is made."""
+"""The values of a first run that its reverse sweep reads, found from last to first while the sweep is made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from jaxwarp.ir.nodes import Atomic, Op, Store, Value, walk
 
 
 class PrimalLiveness:
-    """Of a block being built: `ops` holds the first run, the reverse sweep is appended to it.
+    """The liveness in a block being built: `ops` holds the first run, and the reverse sweep is appended to it.
 
-    An operation is asked for when all that comes after it has been reversed. Each is looked at once.
+    Ask about an operation when everything after it has been reversed. Each operation is looked at once.
     """
 
     def __init__(self, ops: list[Op]):
@@ -19,7 +19,7 @@ class PrimalLiveness:
         self._at = self._end = len(ops)  # the first run from `_at` on has been looked at, the sweep up to `_end`
 
     def reaches(self, op: Op) -> bool:
-        """Is a result of `op`, which belongs to the first run, read?"""
+        """Return whether a result of `op`, which belongs to the first run, is read."""
         self._read(self.ops[self._end :])
         self._end = len(self.ops)
         while self.ops[self._at - 1] is not op:

@@ -1,19 +1,20 @@
-"""What a reverse sweep could not have again is kept, by one more launch of the kernel before it.
+"""Residuals: values that a reverse sweep could not recompute. One more launch of the kernel records them before it.
 
     for k in range(n) {                           for k in range(n) {
       v = load a[i, k]                              v = load a[i, k]
       store a[i, k], s * v              ->          store residual[i, k], v
     }                                               store a[i, k], s * v }
 
-The reverse sweep reads the residual where the kernel had read the array. For it the residual is one more input, which
-nobody writes: checkpoints, branches and loops need not know of it.
+The reverse sweep reads the residual where the kernel had read the array. The residual is one more input to the sweep,
+and nothing writes it, so checkpoints, branches and loops need not know of it.
 
 Two runs of a load may share a place in its residual if they see one value. The residual has the axes of the array,
-since threads do not share elements, and one for each loop around the load in whose iterations it may see one element
-change. How many iterations these make at most has to be known of the launch. Loops that move an index take no axis of
-their own, so a sweep over a row keeps a row, however long, and the first load of LU factorisation in place an array
-like the matrix; nor do loops that do not write to the array. An axis of the array is left out if the others tell the
-threads apart, and its index does not move (`a[i, 0]`), or only with a loop of fewer iterations than it has elements.
+since threads do not share elements. It has one more axis for each loop around the load in whose iterations the load may
+see an element change. The launch must give an upper bound on the iterations of such a loop. Loops that move an index
+take no axis of their own, nor do loops that do not write to the array. So a sweep over a row keeps a row, however long,
+and the first load of an in-place LU factorisation keeps an array like the matrix. An axis of the array is left out if
+the others tell the threads apart, and its index does not move (`a[i, 0]`), or only with a loop of fewer iterations than
+it has elements.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MOST_ITERATIONS = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """Which iteration a loop is in: (index - start) / step; of a `while`, by a counter of it.
+    """The iteration number of a loop: (index - start) / step. A `while` is numbered by one of its counters.
 
     Attributes:
         is_test: whether it is asked in the condition of a `while`, which is run once more.
@@ -54,7 +55,7 @@ class Iteration:
     counter: Counter | None = None
 
     def most(self, trips: Trips) -> int | None:
-        """How many there are at most, None if that is not known, or the counter might not tell them apart."""
+        """Return a bound on the iterations, or None if none is known, or the counter might not tell them apart."""
         iterations = trips.most.get(self.loop)
         if isinstance(self.loop, While) and self.counter is not None and trips.may_wrap(self.loop, self.counter):
             return None
@@ -63,7 +64,7 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Where the values of one load are kept.
+    """The array in which the values of one load are kept.
 
     Attributes:
         load: the load.
@@ -78,7 +79,7 @@ class Residual:
     param: Param
 
     def of_axes(self, items: Sequence[Any]) -> list[Any]:
-        """Of what each axis of the array has (an extent, an index), what those of the residual have."""
+        """Select the items of the residual's axes from one item (an extent, an index) for each axis of the array."""
         return [items[axis] for axis in self.axes]
 
 
@@ -154,7 +155,7 @@ class _Finder:
             self.found[op] = Residual(op, axes, known, param)
 
     def axes(self, op: Load, loops: Sequence[For | While]) -> tuple[int, ...]:
-        """Of the array, without those that the residual can do without."""
+        """Return the axes of the array that the residual needs."""
         kept = tuple(range(op.param.rank))
         counted = self.counted(op, loops, kept)
         for axis in reversed(range(op.param.rank)):
@@ -208,7 +209,7 @@ def _writes(loop: For | While, param: Param) -> bool:
 
 
 def iteration_of(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Iteration | None:
-    """Which iteration a block of a loop is in; None of a `while` without a counter."""
+    """Return the iteration that a block of a loop is in, or None for a `while` without a counter."""
     if isinstance(loop, For):
         return Iteration(loop, loop.body.params[0], loop.start, loop.step)
     if counters.get(loop):
@@ -222,7 +223,7 @@ def iteration_of(loop: For | While, block: Block, counters: Mapping[While, Seque
 def iteration_numbers(
     call: Callable[..., Value], const: Callable[[int, Scalar], Value], residual: Residual, use: Callable[[Value], Value]
 ) -> list[Value]:
-    """Which iteration each of a residual's loops is in: indices, int64. `use` gives what stands for a value."""
+    """Emit the iteration numbers of a residual's loops: indices, int64. `use` maps a value to its replacement."""
 
     def wide(value: Value | int, dtype: Scalar) -> Value:
         if isinstance(value, int):

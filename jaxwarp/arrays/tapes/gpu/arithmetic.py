@@ -1,4 +1,4 @@
-"""What the way back computes beside the launches that it makes, on dense memory of a GPU: by kernels."""
+"""Kernels for the backward pass, beside the launches that it makes, on dense memory of a GPU."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def find_nonzero(scope: GpuScope, regions: Sequence[Region]) -> Region:
 
 
 def differ(scope: GpuScope, pairs: Sequence[tuple[Region, Region]]) -> np.ndarray:
-    """Whether the regions of each pair, of one size, hold other bytes."""
+    """Return whether the two regions of each pair, which have the same size, differ in a byte."""
     from jaxwarp.arrays.tapes.gpu import kernels  # which are made when they are first used
 
     found = scope.make(_FLAG, (len(pairs),))

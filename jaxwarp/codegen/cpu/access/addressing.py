@@ -1,4 +1,4 @@
-"""Where the elements of an access lie, lane by lane."""
+"""The addresses of the elements of an access, lane by lane."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ HELPER_PREFIX = "lanes."
 
 
 def gather(lanes: Lanes, op: Load) -> str:
-    """What a load finds, as memory holds it. In lanes that are off it is anything, but not poison."""
+    """Return what a load finds, in its memory type. Lanes that are off get any value, but never poison."""
     if lanes.is_rest:
         return _masked(lanes, locate(lanes, op.param, op.indices))
     if lanes.frame.machine.has_mask_registers:
@@ -62,10 +62,10 @@ def _of_pair(lanes: Lanes, op: Load, place: Place) -> str | None:
 
 
 def kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
-    """What a masked load found, so that LLVM (version 22) does not see where it comes from.
+    """Return what a masked load found, in a form that hides the load from LLVM (version 22).
 
-    It makes one load of a choice, by the same mask, between what such a load has found and another value; and that
-    where the choice is, though the memory may have been written in between.
+    Where code chooses, by the same mask, between the result of a masked load and another value, LLVM merges the load
+    and the choice into one load. It puts that load at the choice, though the memory may have been written in between.
     """
     return lanes.function.inst(f"freeze {wide} {loaded}")
 
@@ -99,7 +99,7 @@ def _each_lane(lanes: Lanes, place: Place) -> str:
 
 
 def _masked(lanes: Lanes, place: Place, type_: str | None = None) -> str:
-    """Of each lane what is at its place, of the place's type or another one."""
+    """Load, for each lane, the element at its place, as `type_` or else as the type of the place."""
     type_ = type_ or memory_type(place.dtype)
     wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
     name = f"{wide} @llvm.masked.gather.{suffix(lanes, type_)}.v{lanes.width}p0"
@@ -189,5 +189,5 @@ def _body(lanes: Lanes, inner: FunctionText, end: str) -> str:
 
 
 def suffix(lanes: Lanes, type_: str) -> str:
-    """Of the name of an intrinsic on all lanes."""
+    """Return the suffix of the name of an intrinsic that works on all lanes."""
     return f"v{lanes.width}" + {"float": "f32", "double": "f64"}.get(type_, type_)

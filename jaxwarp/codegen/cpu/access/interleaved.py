@@ -83,7 +83,7 @@ def _is_transposed(lanes: Lanes, place: Place, size: int) -> bool:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Of registers: `lanes` elements of an LLVM type in quarters of `quarter`."""
+    """The layout of registers: `lanes` elements of an LLVM type, in quarters of `quarter` elements."""
 
     type_: str
     lanes: int
@@ -94,7 +94,7 @@ class _Layout:
         return f"<{self.lanes} x {self.type_}>"
 
     def shuffled(self, lanes: Lanes, a: str, b: str, order: Sequence[int]) -> str:
-        """In each quarter, elements of two registers: numbers from `quarter` on are those of the second one."""
+        """Select elements of two registers, in each quarter. Numbers from `quarter` on mean the second register."""
         q = self.quarter
         places = [x + h if x < q else x - q + self.lanes + h for h in range(0, self.lanes, q) for x in order]
         text = ", ".join(f"i32 {x}" for x in places)
@@ -136,7 +136,7 @@ class _Loader:
         return self.shuffled(low, high, (at, at + 2, at + 4, at + 6))
 
     def pairs(self, lane: int, c: int, m: int) -> tuple[str, int]:
-        """Of entries m and m + 1 of each quarter, two components; where in a pair c is."""
+        """Return a pair of components of entries m and m + 1 of each quarter, and the position of c in that pair."""
         (a, at), (b, bt) = self.row_of(lane, c, m), self.row_of(lane, c, m + 1)
         if a == b:
             return a, at % 2

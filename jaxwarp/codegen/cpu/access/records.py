@@ -57,7 +57,7 @@ class Records:
         return self.shuffled(low, high, (at % 2, 2 + at % 2, 4 + at % 2, 6 + at % 2))
 
     def halves(self, lane: int, piece: Piece, at: int, m: int) -> str:
-        """Of lanes m and m + 1 of each quarter, the words `at` and `at` + 1 of a piece."""
+        """Return the words `at` and `at` + 1 of a piece, for lanes m and m + 1 of each quarter."""
         return self.shuffled(self.rows(lane, piece, m), self.rows(lane, piece, m + 1), (at, at + 1, 4 + at, 5 + at))
 
     def rows(self, lane: int, piece: Piece, m: int) -> str:

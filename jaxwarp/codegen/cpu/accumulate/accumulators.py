@@ -1,4 +1,4 @@
-"""What holds the sums of atomics, of a row of threads or of a whole call, before memory gets them."""
+"""Accumulators: they sum up the atomics of a row of threads, or of a whole call, before memory gets the sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxwarp.ir.nodes import Atomic
 
 
 class Updates(Protocol):
-    """How atomics go to memory by themselves, which accumulators fall back on."""
+    """The code of single atomics on memory, which accumulators fall back on."""
 
     def pointer(self, op: Atomic) -> str:
         """The address of what lane 0 updates."""
@@ -23,7 +23,7 @@ class Updates(Protocol):
         ...
 
     def at_once(self, ops: Sequence[Atomic]) -> None:
-        """What all lanes add to one element, or several: the sums over the lanes, then one addition each."""
+        """Emit additions in which all lanes share an element: sum over the lanes, then add once to each element."""
         ...
 
     def by_lane(self, op: Atomic) -> None:
@@ -35,7 +35,7 @@ class Accumulator(Protocol):
     """Sums of one atomic or of several."""
 
     def takes(self, lanes: Lanes, op: Atomic) -> bool:
-        """Is it for this body of code? Else the atomic goes to memory by itself."""
+        """Return whether the accumulator serves this body of code. If not, the atomic updates memory directly."""
         ...
 
     def clear(self) -> None:
@@ -43,7 +43,7 @@ class Accumulator(Protocol):
         ...
 
     def add(self, lanes: Lanes, op: Atomic, updates: Updates) -> None:
-        """In place of the atomic."""
+        """Emit the code that replaces the atomic."""
         ...
 
     def finish(self) -> None:
@@ -53,7 +53,7 @@ class Accumulator(Protocol):
 
 @dataclass(frozen=True)
 class Accumulators:
-    """Those of a launch function.
+    """The accumulators of a launch function.
 
     Attributes:
         of: where atomics add, those of all bodies.

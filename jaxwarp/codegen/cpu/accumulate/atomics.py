@@ -70,9 +70,9 @@ class AtomicEmitter:
     # Sums over lanes
 
     def lane_sum_group(self, ops: Sequence[Op]) -> list[Atomic]:
-        """Those of the first operations to whose floats all lanes add, which may be done at once, after all of these.
+        """Return the first atomics to whose floats all lanes add, and that may be done at once after the last one.
 
-        Between them there is nothing but what computes; they are of one type, and nobody reads an old value.
+        Only operations that compute lie between them. They have one type, and nothing reads their old values.
         """
         group: list[Atomic] = []
         for op in ops:
@@ -189,7 +189,7 @@ class AtomicEmitter:
 
 
 class _Updates:
-    """How the atomics that an accumulator sums go to memory by themselves. `places`: of those that are known."""
+    """The `Updates` that an accumulator falls back on. `places`: the places of atomics that are already located."""
 
     def __init__(self, emitter: AtomicEmitter, places: dict[Atomic, Place]):
         self.emitter = emitter

@@ -77,7 +77,7 @@ class ElementSums:
         return lanes.strides.is_uniform(*op.indices) and not lanes.frame.lane_step(op.param)
 
     def add(self, lanes: Lanes, op: Atomic, updates: Updates) -> None:
-        """In place of the atomic."""
+        """Emit the code that replaces the atomic."""
         function, pointer = self.function, updates.pointer(op)
         ends = [function.inst(f"ptrtoint ptr {p} to i64") for p in (pointer, self.frame.pointer(self.param))]
         distance = function.inst(f"sub i64 {ends[0]}, {ends[1]}")

@@ -1,20 +1,22 @@
-"""Which atomics need not be atomic while the launch runs: those on elements that no other thread of execution touches.
+"""Run-time tests for atomics on elements that no other thread of execution touches, which need not be atomic.
 
-A launch is cut into rectangles, which run at the same time; what is in one rectangle runs one after the other. So an
+A launch is cut into rectangles, which run at the same time. The threads of one rectangle run one after the other. So an
 element that only one rectangle updates can be loaded, changed and stored, by all lanes at once where they are adjacent.
-Whether that is so is known at run time:
+The code finds such elements at run time:
 
-* a rectangle that is the whole launch is alone, whatever the indices;
-* where all updates of an array have an index that follows a thread index within bounds that never fall
-  (index_bounds.py), the threads before the rectangle reach up to an element, those after it reach down to one, and what
-  lies between is its, but for what threads may wrap to (where indices wrap), and what lies beyond that.
+* A rectangle that is the whole launch owns all elements, whatever the indices.
+* All updates of an array may have an index that follows a thread index within bounds that never fall
+  (index_bounds.py). Then the threads before the rectangle reach up to one element, and those after it reach down to
+  another. The rectangle owns what lies between these two, except (where indices wrap) the elements that threads may
+  wrap to and what lies beyond them.
 
 Two pairs of limits, for the rows and for the columns, are computed once a rectangle; each update compares its index
-with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
-that have nothing to do with each other. Loads are allowed: beside an atomic, they see the old or the new value, too.
+with them. Some leading axes (those of a batch) have a thread index that distinguishes all updates. They divide the rows
+into independent parts. Loads are allowed: beside an atomic, they also see either the old or the new value.
 
-Contended atomics are those that a rectangle cannot do without: found by an index in data, mostly. Where their arrays
-are only added to, a launch may give rectangles copies of their own (copies.py), and says so to the function.
+Contended atomics are those that a rectangle has to do as atomics, mostly because their index comes from data. Where
+their arrays are only added to, a launch may give each rectangle its own copies (copies.py), and passes that to the
+function.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _FAR = 1 << 40
 
 @dataclass(frozen=True)
 class Limits:
-    """What lies strictly between is touched by no other rectangle: i64 operands."""
+    """Two i64 operands. No other rectangle touches the elements strictly between them."""
 
     low: str
     high: str
@@ -94,7 +96,7 @@ class Rectangle:
         return self.inst(f"call i64 @llvm.{name}.i64(i64 {x}, i64 {y})")
 
     def product(self, first: int, last: int) -> str:
-        """Of the extents of the grid's axes from `first` to before `last`."""
+        """Return the product of the extents of the grid's axes from `first` up to, but not including, `last`."""
         total = "1"
         for axis in range(first, last):
             extent = self.lanes.frame.grid_extent(axis)
@@ -106,7 +108,7 @@ class Rectangle:
         return self.inst(f"{what} i64 {number}, {self.extreme('umax', self.product(first, last), '1')}")
 
     def row_limits(self, key: Key, rows: str) -> None:
-        """Where the rectangle has no row before it or after it, these numbers are of no use, and not used."""
+        """Compute the limits by rows, which are meaningless and unused if no row is before or after the rectangle."""
         before, after = (
             self.divided("udiv", x, key.axis + 1, self.lane_axis)
             for x in (self.inst("sub i64 %row_begin, 1"), "%row_end")
@@ -190,7 +192,7 @@ class Rectangle:
         return self.parts_of_rotations[wanted]
 
     def ends_of(self, rotation: Rotation) -> tuple[str, str]:
-        """How far it moves, and its modulus."""
+        """Return the distance by which a rotation shifts, and its modulus."""
         shift = self.bound((Term(0, rotation.shift, rotation.shift_constant),), "0", "smax")
         return shift, self.bound((Term(0, rotation.modulus, rotation.modulus_constant),), "0", "smax")
 
@@ -219,7 +221,7 @@ class Rectangle:
                 self.limits[key] = self.within(self.limits[key], self.wrapped[key], shared)
 
     def owns(self, lanes: Lanes, op: Atomic) -> str:
-        """Whether no other rectangle touches the elements of all lanes that are on: an i1."""
+        """Return an i1: whether no other rectangle touches any element of the lanes that are on."""
         keys = self.keys[op.param]
         conditions = []
         for key, whole in ((keys.rows, self.whole_rows), (keys.columns, self.whole_columns)):

@@ -79,7 +79,7 @@ def _transposed(many: VectorBuilder, dtype: Scalar, vectors: Sequence[str]) -> s
 
 
 def _runs(many: VectorBuilder, dtype: Scalar, pair: tuple[str, str], run: int, half: int) -> str:
-    """Of each quarter of two vectors, half of its runs of so many lanes, in turn of the first and the second."""
+    """Interleave runs of `run` lanes from two vectors, taking one half (`half`: 0 or 1) of each quarter of both."""
     each, wide = _QUARTER_BITS // dtype.bits, many.type(dtype)
     lanes = [
         which * many.width + quarter + start + lane

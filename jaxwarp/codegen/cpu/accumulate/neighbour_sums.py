@@ -60,7 +60,7 @@ class NeighbourSum:
         return lanes.mask is None and lanes.width == self.many.width
 
     def add(self, lanes: Lanes, op: Atomic, updates: Updates) -> None:
-        """In place of the addition `op`: with the last one of the group, all of them."""
+        """Emit the code that replaces the addition `op`: the group's last addition emits the code for all of them."""
         self.values[op] = lanes.vector(op.args[0])
         if len(self.values) < len(self.group.columns):
             return
@@ -103,7 +103,7 @@ class NeighbourSum:
         function.line(f"store ptr {next_}, ptr {self.address}")
 
     def sums(self) -> tuple[str, str]:
-        """What is added to the first columns, a vector of them, and to those after them."""
+        """Return the vector to add to the first columns (as many as lanes), and the one to add to those after them."""
         by_column: dict[int, str] = {}
         for op, column in self.group.columns.items():
             value = self.values[op]
@@ -122,7 +122,7 @@ class NeighbourSum:
         return self.function.inst(f"shufflevector {self.vector} {low}, {self.vector} {high}, {mask}")
 
     def added(self, ops: VectorBuilder, old: str, value: str) -> str:
-        """What an element of the rectangle's own becomes, to which several updates add together."""
+        """Return the new value of an element that only this rectangle updates, given the sum of several updates."""
         return combine(ops, "add", self.dtype, old, value)
 
     def plus(self, a: str, b: str) -> str:

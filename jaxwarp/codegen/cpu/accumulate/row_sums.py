@@ -41,7 +41,7 @@ class RowSum:
         return True
 
     def add(self, lanes: Lanes, op: Atomic, updates: Updates) -> None:
-        """In place of the atomic."""
+        """Emit the code that replaces the atomic."""
         pointer = updates.pointer(op)
         value = lanes.vector(op.args[0])
         if lanes.mask is not None:

@@ -36,7 +36,7 @@ def atomic(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, args: Seq
 
 
 def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: str) -> str:
-    """What LLVM has no atomic for: read, compute, exchange if nobody else has, else again."""
+    """Emit an update that LLVM has no atomic for: read, compute, compare and exchange, and repeat until it succeeds."""
     function, bits = one.function, f"i{dtype.bits}"
     computed = float32 if dtype.is_half else dtype
     operand = one.half_to_float(dtype, value) if dtype.is_half else value

@@ -1,1 +1,1 @@
-"""What is known of a kernel: nothing here decides or writes code."""
+"""Analyses of a kernel for the CPU. Nothing here makes decisions or writes code."""

@@ -1,4 +1,4 @@
-"""Which accesses walk the components of arrays of vectors and matrices, see interleaved.py."""
+"""Accesses that walk the components of arrays of vectors and matrices, see interleaved.py."""
 
 from __future__ import annotations
 

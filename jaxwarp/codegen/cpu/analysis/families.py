@@ -34,7 +34,7 @@ class Family:
 
     @cached_property
     def least(self) -> Shifts:
-        """Of each axis."""
+        """The least shift, for each axis."""
         return tuple(map(min, zip(*self.of.values(), strict=True)))
 
 
@@ -65,7 +65,7 @@ def _parts(op: Load, strides: Strides) -> tuple[Roots, Shifts]:
 
 
 def pieces(wanted: Sequence[int], most: int) -> dict[int, Piece]:
-    """With which piece of `most` words, or of two, each word is read; none of those that are loaded alone.
+    """Return the piece of `most` words, or of two, in which each word is read. Words that are read alone are left out.
 
     Args:
         wanted: words, ascending. No piece begins before the first or ends behind the last.

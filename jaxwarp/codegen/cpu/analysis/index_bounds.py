@@ -87,7 +87,7 @@ class Bounds:
 
     @property
     def together(self) -> Bounds:
-        """Without wrapped ranges: they are between the bounds."""
+        """The same bounds widened to include the wrapped ranges, so that none is left."""
         if not self.wrapped:
             return self
         lower, upper = ((*ts, *(s[k] for s in self.wrapped)) for k, ts in enumerate((self.lower, self.upper)))
@@ -105,12 +105,12 @@ class Bounds:
 
     @property
     def is_thread(self) -> bool:
-        """Is it the thread index itself?"""
+        """True if the index is the thread index itself."""
         return self.lower == self.upper == (Term(1, None, 0),) and not self.wrapped
 
     @property
     def is_known(self) -> bool:
-        """Are the bounds numbers that are known here?"""
+        """True if the bounds are numbers that are known at compile time."""
         return not self.wrapped and all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
 
     @property
@@ -186,9 +186,10 @@ class IndexBounds:
                 return None
 
     def _is_short(self, x: Bounds, y: Bounds) -> bool:
-        """Is the shift of a rotation a small number, or the modulus and a small number?
+        """Return whether the shift of a rotation is a small number, or the modulus plus a small number.
 
-        By one that may be any, nobody may have elements for himself: then it is better known that threads share them.
+        With an arbitrary shift, no rectangle may have elements of its own. It is then better to know that threads
+        share elements.
         """
         (_, shift, constant), (_, modulus, length) = x.lower[0], y.lower[0]
         if isinstance(shift, Value):
@@ -276,7 +277,7 @@ def _bounds(
 
 
 def extreme(terms: Iterable[Term], which: Callable[[int, int], int]) -> Terms:
-    """Of terms that differ by known numbers only, the least or the greatest."""
+    """Keep only the least or the greatest of terms that differ by known numbers. `which`: `min` or `max`."""
     best: dict[tuple[int, Value | PartOf | None], int] = {}
     for scale, value, constant in terms:
         best[scale, value] = which(best.get((scale, value), constant), constant)
@@ -342,7 +343,7 @@ class LaunchConstants:
         return value, 0
 
     def number(self, value: Value) -> int:
-        """Where in the kernel it is computed."""
+        """Return the position in the kernel at which a value is computed."""
         return self.order[self.makers[value]]
 
     def needed(self, values: Iterable[Value]) -> list[Op]:

@@ -41,7 +41,7 @@ _ROUNDS = 4
 
 @dataclass
 class Interior:
-    """What holds in the chunks of the second version.
+    """The assumptions under which chunks run the second version of the code, and their tests.
 
     Attributes:
         strides: of all values, under the assumptions.
@@ -106,7 +106,7 @@ def _assumed_stride(op: Call, strides: Strides, width: int) -> Stride:
 
 
 class _Sources:
-    """Which values the start of a chunk can compute: scalars made of thread indices, extents, constants, parameters."""
+    """The values that the start of a chunk can compute: scalars of thread indices, extents, constants, parameters."""
 
     def __init__(self, kernel: Kernel):
         written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}

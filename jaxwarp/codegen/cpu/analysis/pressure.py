@@ -1,4 +1,4 @@
-"""How many vectors a body of code holds at once: what decides how many lanes fit the machine's registers."""
+"""Register pressure: the number of vectors live at once in a body of code, which limits its number of lanes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def is_cheap(block: Block) -> bool:
 
 
 def _left_of(budget: int, block: Block) -> int:
-    """What a block's operations leave of a budget; counted no further than that."""
+    """Return what a block's operations leave of a budget, negative if they do not fit. Counting stops there."""
     for op in block.ops:
         match op:
             case Const() | Size() | Tid():
@@ -48,17 +48,17 @@ def _left_of(budget: int, block: Block) -> int:
 
 
 def _cost(op: Call) -> int:
-    """In cheap rows; more than a block of these if it calls functions, or is an integers' division."""
+    """Return the cost in cheap operations. A function call or an integer division costs more than a cheap block."""
     if op.builtin.name in _SLOW_ROWS and op.result.type.is_float:
         return _SLOW
     return 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
 
 
 def is_speculatable(loop: While, strides: Strides) -> bool:
-    """Is the body of a few instructions an operation, and can it run unnoticed for lanes that are off?
+    """Return whether the body is short, of cheap operations, and harmless to run for lanes that are off.
 
-    No memory, no calls, no loops in it. Branches are those that all lanes compute both sides of. Not of long bodies:
-    they have parallel work enough, and LLVM would get several of them.
+    Such a body has no memory accesses, calls or loops, and all lanes compute both sides of its branches. Long bodies
+    do not qualify: they have enough parallel work, and LLVM would get several copies of them.
     """
     ops = list(itertools.islice((op for block in loop.blocks for op in walk(block)), _MANY + 1))
     return len(ops) <= _MANY and all(_is_speculatable(op, strides) for op in ops)

@@ -1,17 +1,17 @@
-"""Which values are the same in all lanes, which step evenly from lane to lane, which vary.
+"""An analysis of values: they are the same in all lanes, step evenly from lane to lane, or vary.
 
-A vector of lanes runs consecutive threads along the last grid axis. Per value the analysis finds a *stride*:
+A vector of lanes runs consecutive threads along the last grid axis. For each value the analysis finds a *stride*:
 
 * 0: **uniform**, one scalar serves every active lane;
 * s: **linear**, lane j holds `base + j*s` in the wrapping arithmetic of the type, with `base` that of lane 0;
 * None: **varying**.
 
-"Every active lane" is what makes the counter of a divergent loop uniform: the lanes still running have all run the same
-number of iterations. What leaves such a loop, or a branch that lanes take differently, varies.
+Only active lanes count, so the counter of a divergent loop is uniform: the lanes still running have all run the same
+number of iterations. Values that leave such a loop, or a branch that lanes take differently, vary.
 
 The index of a `for` that lanes enter at different numbers, counting by one to a stop that they share, is made uniform:
 lanes wait until the index is at their start. These loops are *aligned*. Lanes in one have run different numbers of
-iterations, so that what it carries varies.
+iterations, so the values that it carries vary.
 
 Linear values obey wrapping arithmetic, so a vector made of one is exact. As an index it is used in 64 bits as
 `sext(base) + j*s`. For s > 0 that equals the lane's true index whenever the latter is not negative, and a negative
@@ -64,7 +64,7 @@ class Strides:
 
     @cached_property
     def least_counted(self) -> dict[Value, int]:
-        """Of their roots, the least that is added."""
+        """The least shift that counted indices add to each of their roots."""
         found: dict[Value, int] = {}
         for index in self.counted.values():
             root, shift = self.shifts.get(index, (index, 0))
@@ -75,7 +75,7 @@ class Strides:
         return all(self.of[v] == 0 for v in values)
 
     def is_scalar(self, value: Value) -> bool:
-        """Is one scalar enough: uniform, or linear by its base?"""
+        """Return whether one scalar is enough for a value: it is uniform, or linear and given by its base."""
         return self.of[value] is not None
 
     def has_uniform_trips(self, loop: For | While) -> bool:
@@ -225,7 +225,7 @@ class _Analysis:
             self.shifts[op.result] = root, total
 
     def note_choice(self, op: Call) -> None:
-        """What is assumed to step is an operand: the one that does, or the chosen one."""
+        """Record that a result assumed to step is one of its operands: the one that steps, or the chosen one."""
         if op.builtin.name == "select":
             if op.args[0] in self.choices:
                 self.rename(op.result, op.args[1 if self.choices[op.args[0]] else 2])
@@ -304,7 +304,7 @@ class _Analysis:
         self.leave(op, params, uniform)
 
     def aligns(self, op: For) -> bool:
-        """Is it right, as far as known, and of use to align a loop? Not where it carries integers that may be alike."""
+        """Return whether aligning a loop is allowed and useful. It is not if integers that it carries may be alike."""
         index, *params = op.body.params
         if self.strides[op.start] is not None or self.strides[op.stop] != 0 or self.strides.get(index, 0) != 0:
             return False
@@ -312,7 +312,7 @@ class _Analysis:
         return not alike and index.type.is_signed and self.constants.get(op.step) in (1, -1)
 
     def aligned(self, kernel: Kernel) -> frozenset[For]:
-        """When the analysis is done."""
+        """Return the aligned loops of a kernel. Call it when the analysis is done."""
         return frozenset(op for op in walk(kernel.body) if isinstance(op, For) and self.aligns(op))
 
     def is_not_negative(self, value: Value) -> bool:

@@ -200,7 +200,7 @@ class Emitter:
             self.varying_if(op)
 
     def is_choice(self, op: If) -> bool:
-        """Are both branches a few scalar operations, cheaper computed than branched around?"""
+        """Return whether both branches are a few scalar operations, cheaper to compute than to branch around."""
         values = [*op.results, *(result for block in op.blocks for inner in walk(block) for result in inner.defined)]
         return (
             self.lanes.width > 1

@@ -77,15 +77,18 @@ class RunningLanes:
         return self.inst(f"bitcast {vector} {hidden} to {self.type}")
 
     def live(self) -> str:
-        """In the loop's body: the mask of its lanes."""
+        """Return the mask of the lanes that run the loop's body. Call it in the body."""
         return self.narrow(self.next)
 
     def can_count(self, dtype: Scalar) -> bool:
-        """Are iterations counted in the mask's integers cheaper than a choice between values of `dtype`?"""
+        """Return whether counting iterations in the mask's integers is cheaper than a select on values of `dtype`."""
         return self.is_wide and dtype.is_int
 
     def count(self, iterations: str) -> str:
-        """In the loop's body: how many iterations each lane has begun. A mask that is on is -1."""
+        """Return the number of iterations that each lane has begun. Call it in the loop's body.
+
+        A lane that is on has the mask -1.
+        """
         return self.inst(f"sub {self.type} {iterations}, {self.next}")
 
     def after(self, iterations: tuple[str, int], dtype: Scalar, start: str, step: str, is_down: bool) -> str:
@@ -164,8 +167,10 @@ class LongCounts:
 
 
 def constant_step(loop: While, at: int) -> tuple[Value, bool] | None:
-    """What every iteration adds to a carried value, or subtracts from it (True), if it is the same in all
-    iterations."""
+    """Return the value that every iteration adds to a carried value, or subtracts from it (True).
+
+    The result is None if that is not the same value in all iterations.
+    """
     before = (loop.body.params[at], loop.condition.params[at])
     makers = {value: op for block in loop.blocks for op in block.ops for value in op.defined}
     op = makers.get(loop.body.results[at])
@@ -199,10 +204,10 @@ def conjuncts(condition: Block, strides: Strides) -> tuple[list[Value], list[Val
 def kept_values(
     lanes: Lanes, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]
 ) -> dict[int, str]:
-    """Which carried values are scalars in a divergent loop, but have a result that is read.
+    """Return the carried values that are scalars in a divergent loop, but whose results are read.
 
-    Active lanes agree on them, those that left do not: vectors beside the scalars keep what each lane left with.
-    Returns their initial vectors by position.
+    Active lanes agree on such a value, but lanes that left the loop do not. So vectors beside the scalars keep the
+    value with which each lane left. The result has the initial vectors, by position.
     """
     return {
         i: lanes.vector(init)

@@ -123,7 +123,7 @@ def emit_function(
 
 
 def _accumulators(plan: Plan, lanes: Lanes) -> Accumulators:
-    """Those that a plan names. `lanes`: values of the function's start."""
+    """Return the accumulators that a plan names. `lanes`: values of the function's start."""
     frame, many, of = lanes.frame, lanes.many, dict[Atomic, Accumulator]()
     rows = [RowSum(frame, many, op, op in plan.own_rows) for op in plan.row_sums]
     of |= zip(plan.row_sums, rows, strict=True)
@@ -191,7 +191,7 @@ class _Writer:
         function.line("ret void")
 
     def lines(self) -> list[str]:
-        """Those of the function, from the rows on, with what is invariant in a row in its place."""
+        """Return the function's lines, from the rows on, with a row's invariant instructions at its start."""
         lines, at = self.function.lines, self.invariants.row_at
         return lines if at is None else [*lines[:at], *self.invariants.row, *lines[at:]]
 

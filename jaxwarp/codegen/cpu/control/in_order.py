@@ -121,7 +121,7 @@ class _Writer:
         return self.all([*fits, *(self.is_larger(axis, weights, steps, spread) for axis in weights)])
 
     def falls(self, question: Apart, steps: Mapping[int, str]) -> str:
-        """By how much an index may be less than its constant."""
+        """Return the most by which an index may be less than its constant."""
         terms = [(c, steps[axis]) for axis, c in question.axes]
         for loop in question.loops:
             terms.append((loop.coefficient, self.absolute(self.value(loop.stop.plus(loop.start, -1)))))
@@ -129,7 +129,7 @@ class _Writer:
         return self.total([self.larger(down, _literal(0)) for down in falls])
 
     def is_larger(self, axis: int, weights: dict[int, str], steps: dict[int, str], spread: str) -> str:
-        """Is the axis' coefficient larger than the rest and all smaller ones together, or does it not move?"""
+        """Test that an axis' coefficient exceeds the rest and all smaller ones together, or the axis does not move."""
         reach = spread
         for other, weight in weights.items():
             if other != axis:
@@ -152,7 +152,7 @@ class _Writer:
         return self.total([self.products(leaves, number, False) for leaves, number in uniform.terms])
 
     def size(self, uniform: Uniform) -> str:
-        """Not less than the value, nor than any of its parts, in absolute value."""
+        """Return an upper bound on the absolute values of the value and of each of its parts."""
         return self.total([self.products(leaves, number, True) for leaves, number in uniform.terms])
 
     def products(self, leaves: Sequence[Leaf], number: int, is_size: bool) -> str:
@@ -183,5 +183,5 @@ class _Writer:
 
 
 def _literal(value: float) -> str:
-    """Of a number; very large ones are infinite, which no answer of yes comes from."""
+    """Return the literal of a number. Very large numbers become infinite, so that no test can succeed with them."""
     return f"{float(value):.17e}" if abs(value) < 2**53 else "0x7FF0000000000000" if value > 0 else "0xFFF0000000000000"

@@ -1,4 +1,4 @@
-"""Is a chunk of threads one of the interior, see interior.py? Asked at its start."""
+"""The tests, at the start of a chunk of threads, that tell whether it is in the interior, see interior.py."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Tester:
         self.holds = condition if self.holds == "true" else self.inst(f"and i1 {self.holds}, {condition}")
 
     def ends(self, value: Value) -> _Ends:
-        """Those of a value; requires that no lane between them has wrapped."""
+        """Return the ends (first and last lane) of a value, and require that no lane between them has wrapped."""
         scalar, stride = self.lanes.scalar(value), self.lanes.strides.of[value] or 0
         wide = self.lanes.widened.get(scalar)
         first = wide or self.lanes.derive((scalar, "i32"), lambda: self.inst(f"sext i32 {scalar} to i64"))
@@ -89,7 +89,7 @@ class _Tester:
             self.require(self.is_below(steps, other) if name == "min" else self.is_below(other, steps))
 
     def is_below(self, a: _Ends, b: _Ends) -> str:
-        """Whether a < b in all lanes."""
+        """Return an i1: whether a < b in all lanes."""
         if a.stride == 0 or b.stride == 0:
             return self.inst(f"icmp slt i64 {a.greatest}, {b.least}")
         first, last = (self.inst(f"icmp slt i64 {x}, {y}") for x, y in ((a.first, b.first), (a.last, b.last)))

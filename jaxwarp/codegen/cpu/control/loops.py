@@ -61,8 +61,11 @@ class LoopEmitter:
                 self.either(below, op.results, lambda: self.varying_for(op), lambda: self.natural_for(op))
 
     def starts_below(self, op: For) -> str | None:
-        """Whether an index that counts from the end is negative in a lane that is on, i1; None if one version of the
-        loop is enough. With two, rows of a sparse matrix take 0.8 of the time (AVX2)."""
+        """Return an i1: whether an index that counts from the end is negative in a lane that is on.
+
+        The result is None if one version of the loop is enough. With two, rows of a sparse matrix take 0.8 of the time
+        (AVX2).
+        """
         lanes, function = self.lanes, self.function
         least = self.strides.least_counted.get(op.body.params[0])
         is_upwards = int(self.strides.constants.get(op.step, 0)) > 0

@@ -32,10 +32,10 @@ _LEAST_PARTS = 4
 
 
 def blocked_width(loop: While, lanes: Lanes) -> int:
-    """How many lanes a part of a loop has, as many as fill a register; 0 if it is not register-blocked.
+    """Return the number of lanes in a part of a loop, as many as fill a register; 0 if it is not register-blocked.
 
-    Where there are two registers of lanes, LLVM's order is as good. Machines with mask registers have twice as many
-    registers; nothing was measured there.
+    With only two registers of lanes, LLVM's order is as good. Machines with mask registers have twice as many
+    registers; nothing was measured on them.
     """
     machine = lanes.frame.machine
     width = machine.vector_bits // lanes.strides.mask_bits(loop.condition.params)
@@ -236,7 +236,7 @@ class RegisterBlockedLoop:
         return close
 
     def nexts(self) -> list[str]:
-        """What goes to the next iteration, in the order of the phis."""
+        """Return the values that go to the next iteration, in the order of the phis."""
         nexts: list[str] = []
         for part in self.parts:
             running = part.running
@@ -292,7 +292,7 @@ class RegisterBlockedLoop:
             self.put(part.running.type, part.running.count(iterations), part.iterations)
 
     def any(self) -> str:
-        """Whether a lane of any part goes on."""
+        """Return an i1: whether a lane of any part goes on."""
         first, *others = (part.running for part in self.parts)
         mask = first.next
         for running in others:
@@ -300,7 +300,7 @@ class RegisterBlockedLoop:
         return first.lanes.many.any_sign(mask, first.bits)
 
     def exit(self, following: str) -> _Exit:
-        """What the parts hold where the open block may leave the loop; opens the next one."""
+        """Return the label of the open block, which may leave the loop, and the parts' values. Open the next block."""
         label = self.function.label
         self.function.open(following)
         return label, [part.values for part in self.parts]
@@ -320,7 +320,7 @@ class RegisterBlockedLoop:
         return self.function.inst(f"load volatile {type_}, ptr {address}, align 64")
 
     def type(self, at: int) -> str:
-        """Of a carried value that is a vector, for a part."""
+        """Return the type that a carried vector has in one part."""
         return self.parts[0].lanes.many.type(self.params[at].type)
 
     # After the loop
@@ -343,7 +343,7 @@ class RegisterBlockedLoop:
                 self.lanes.bind(result, many.joined(scalar_type(result.type), found[i]))
 
     def bind_counted(self, steps: Mapping[int, tuple[Value, bool]], starts: Mapping[int, str]) -> None:
-        """What changed by the same step in every iteration, from the number of iterations."""
+        """Bind the results that changed by the same step in every iteration, computed from the number of iterations."""
         if not steps:
             return
         pieces = [self.fetch(part.running.type, part.iterations) for part in self.parts]

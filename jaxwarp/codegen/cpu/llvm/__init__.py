@@ -1,1 +1,1 @@
-"""What the text of a function is made of."""
+"""The elements of a function's LLVM text."""

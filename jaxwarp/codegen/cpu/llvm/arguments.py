@@ -61,7 +61,7 @@ class Frame:
         return name
 
     def is_local(self, param: Param) -> bool:
-        """Whether every thread has its own."""
+        """Return whether every thread has its own copy of the array."""
         return param in self._locals
 
     def lane_step(self, param: Param) -> int:
@@ -99,7 +99,7 @@ class Frame:
         return known
 
     def element_count(self, param: Param) -> int | None:
-        """How many elements a parameter has, if that is static."""
+        """Return the number of elements of a parameter, or None if it is not static."""
         static = [n for n in param.shape if n is not None]
         return math.prod(static) if len(static) == param.rank else None
 

@@ -54,7 +54,7 @@ def shared_formulas(kernel: Kernel, width: int) -> Set[Formula]:
 
 @functools.cache
 def _length(formula: Formula, width: int) -> int:
-    """How many instructions a formula is."""
+    """Return the number of instructions of a formula."""
     scratch = VectorBuilder(width)
     operands = [f"%x{i}" for i in range(len(formula.types))]
     formula.builtin.llvm(scratch, formula.result, formula.types, operands)

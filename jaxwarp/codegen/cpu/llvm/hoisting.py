@@ -1,13 +1,13 @@
-"""What does not change in a launch, or in a row of it, is computed once, before the code that needs it.
+"""Hoisting: code that gives the same values in a whole launch, or in a row of it, runs once, before it is needed.
 
-Mostly addresses: of `f[2, up, x]` all but x. LLVM would move it out of the loops over rows and columns itself, by
-passes over loops that take half of the time a stencil takes. Here it costs a look at the operands of a scalar
-instruction: if all are known before the loops, or the row, so is the result, and an equal instruction may have been
-written already, for the body for the rest of a row say.
+Most of that code computes addresses: of `f[2, up, x]` all but x. LLVM would hoist it out of the loops over rows and
+columns itself, but its loop passes take half of the time that compiling a stencil takes. Here it is enough to look at
+the operands of a scalar instruction. If all are known before the loops, or the row, so is the result. An equal
+instruction may have been written already, for example for the body for the rest of a row.
 
-Only instructions that neither trap nor look at memory move, since they may move out of branches: arithmetic but for
-divisions. What has a name known in a row is used in that row only, so equal text always stands for a value that is
-known where the text is.
+Only instructions that neither trap nor access memory move, since they may move out of branches: arithmetic other than
+divisions. A name that is known in a row is used in that row only, so equal text always means a value that is known
+where the text is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Invariants:
         self._known: dict[str, str] = {}  # text to name
 
     def begin_row(self, at: int, numbers: tuple[str, ...]) -> None:
-        """From this line on there is a row; `numbers` are its own and its thread indices."""
+        """Begin a row at this line. `numbers`: the row's number and its thread indices."""
         self.row_at = at
         for number in numbers:
             self._levels.setdefault(number, 1)
@@ -43,7 +43,7 @@ class Invariants:
         return self._known.get(text)
 
     def take(self, name: str, text: str) -> bool:
-        """Whether an instruction moved."""
+        """Move an instruction, if it may move, and return whether it did."""
         if not (text.startswith(_SPLAT) if "<" in text else text.partition(" ")[0] in _MOVABLE):
             return False
         level = 0
@@ -60,5 +60,5 @@ class Invariants:
         return True
 
     def is_early(self, operand: str) -> bool:
-        """Whether an operand is known before the columns of a row."""
+        """Return whether an operand is known before the columns of a row."""
         return not operand.startswith("%v") or operand in self._levels

@@ -1,4 +1,4 @@
-"""What loops are made of: the header block, and how far and how often a range runs."""
+"""The elements of loops: the header block, and the distance and trip count of a range."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Loop:
 
 
 def range_distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:
-    """How far a range reaches, as an unsigned number (0 if it is empty), and how far one step goes.
+    """Return the distance that a range covers, as an unsigned number (0 if it is empty), and that of one step.
 
     Args:
         ops: builder of scalars or vectors.
@@ -72,7 +72,7 @@ def range_distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], lit
 
 
 def trip_count(one: VectorBuilder, dtype: Scalar, bounds: Sequence[str]) -> str:
-    """How often a range runs, as an unsigned scalar."""
+    """Return the number of iterations of a range, as an unsigned scalar."""
     type_ = one.type(dtype)
     distance, pace = range_distance(one, dtype, bounds, bounds[2])
     if pace == "1" or pace == "0":

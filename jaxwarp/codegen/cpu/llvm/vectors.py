@@ -277,7 +277,7 @@ class VectorBuilder(TextOps):
         return self.inst(f"phi {vector} [ {other}, %{before} ], [ {value}, %{slow} ]")
 
     def any(self, mask: str, bits: int) -> str:
-        """Whether a mask has a lane that is on. `bits`: the width of the values that were compared."""
+        """Return an i1: whether a mask has a lane that is on. `bits`: the width of the values that were compared."""
         if self.width == 1:
             return mask
         if self.function.has_mask_registers:
@@ -286,8 +286,10 @@ class VectorBuilder(TextOps):
         return self.any_sign(self.inst(f"sext {self.mask_type} {mask} to {self.wide(f'i{bits}')}"), bits)
 
     def any_sign(self, vector: str, bits: int) -> str:
-        """Whether an integer is negative. Halves are combined down to one register, whose signs there is an instruction
-        for."""
+        """Return an i1: whether an integer of the vector is negative.
+
+        Halves are combined until one register is left. An instruction reads the signs of a register.
+        """
         part, type_ = self, f"i{bits}"
         while part.width * bits > _REGISTER_BITS:
             half = VectorBuilder(part.width // 2, self.function)

@@ -1,1 +1,1 @@
-"""What the code of a kernel is to be: for which machine, how wide, which bodies, where atomics add."""
+"""Plans for the code of a kernel: its machine, its width, its bodies, and the places where atomics add."""

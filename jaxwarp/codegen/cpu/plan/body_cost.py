@@ -1,13 +1,14 @@
-"""What a body of code costs a thread: by that it gets its lanes (width.py) and rows of threads (coarsening.py).
+"""The cost of a body of code for a thread. It determines the body's lanes (width.py) and rows (coarsening.py).
 
-A body does `registers` of lanes of `rows` rows at once. Of each innermost loop, or of all the body if there is none,
+A body does `registers` of lanes of `rows` rows at once. For each innermost loop, or the whole body if there is none,
 
     cycles of a thread = (max(work, latency) + begin + spilled) / (registers * rows) + rest * registers
 
-Work keeps a core's units busy: what lanes have for themselves once for each register, what rows have for themselves
-once for each row, what they share once. Latency is how long the values take that go from one iteration to the next;
-iterations wait for it unless registers or rows fill the time. Where lanes have numbers of iterations of their own, all
-wait for the last. Half a register takes as long as a whole one but for its gathers. The rest is priced in prices.py.
+Work keeps a core's units busy. Values that differ between lanes count once for each register, values that differ
+between rows once for each row, and shared values once. Latency is the time that values take from one iteration to the
+next; iterations wait for it unless registers or rows fill the time. Where lanes have different numbers of iterations,
+all wait for the last. Half a register takes as long as a whole one except for its gathers. The rest is priced in
+prices.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Part:
 
 
 class BodyCost:
-    """What bodies of a kernel cost.
+    """The costs of bodies of a kernel.
 
     Args:
         kernel: the kernel.

@@ -1,12 +1,13 @@
-"""Which kernels get a body for several rows of threads, for how many, and how many lanes wide.
+"""The choice of kernels that get a body for several rows of threads, and of its rows and lanes.
 
-The body is that of `passes/coarsen.py`. It is worth its code where a loop that all rows run alike loads or computes
-much that is the same for them: the naive product of matrices, each of whose vectors of `b` then serves as many products
-as there are rows. How many that is follows from the registers: of what rows have for themselves there is one for each
-row, of what they share there is one. What it saves is guessed, see body_cost.py.
+`passes/coarsen.py` makes the body. It is worth its code where a loop that all rows run alike loads or computes much
+that is the same for them. An example is the naive product of matrices: each vector of `b` then serves as many products
+as there are rows. The number of rows follows from the registers: a value that differs between rows takes one for each
+row, a shared value takes one. The saving is an estimate, see body_cost.py.
 
-Gradients of such kernels add where these load: what lanes have for themselves (to `b`) once for all rows, what they
-share (to `a`) for each row; the sums over lanes of four rows are made at once, see lane_sums.py.
+Gradients of such kernels add where the kernels load. They add values that differ between lanes (to `b`) once for all
+rows, and values that lanes share (to `a`) once for each row. Sums over the lanes of four rows are made at once, see
+lane_sums.py.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Copies:
     copy: int
 
     def pays(self, threads: int) -> bool:
-        """Whether so many threads are faster with copies. The same as Plan::Copies::Pieces of the native library."""
+        """Return whether so many threads are faster with copies, as Plan::Copies::Pieces of the native library does."""
         time = self.alone // min(threads, self.count + 1) + self.copy
         return threads > 1 and time < self.alone and time < self.atomic // threads
 

@@ -1,8 +1,8 @@
-"""How many threads are worth another core: a guess at what a thread does, from its operations and the extents known.
+"""The number of threads that are worth another core, estimated from a thread's operations and the known extents.
 
-In the units of prices.py, an operation at least one, with its part of what is around it. Loops count as often as they
-run where that follows from constants and extents. Memory further away than the nearer caches is not counted: bodies
-that do nothing but load and store gain little from a second core.
+Costs are in the units of prices.py. An operation costs at least one, which includes its share of the code around it.
+Loops count as often as they run where that follows from constants and extents. Memory beyond the nearer caches is not
+counted: bodies that do nothing but load and store gain little from a second core.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def choose_cut(
     is_divided: bool,
     extents: Mapping[Param, Sequence[Any]] | None = None,
 ) -> tuple[int, int]:
-    """By how many threads a launch is left whole, and into how many pieces it is cut for each thread at most.
+    """Return the most threads by which a launch is not cut, and the most pieces per thread into which it is cut.
 
-    A thread that is alone does without atomics: it may take less time than two that need them. Where pieces
+    A thread that runs a launch alone needs no atomics, and may take less time than two that need them. Where pieces
     need atomics at their borders only, they are few and large.
 
     Args:
@@ -65,7 +65,7 @@ def price_of_thread(
     summed: Collection[Atomic],
     extents: Mapping[Param, Sequence[Any]] | None = None,
 ) -> tuple[float, float]:
-    """What a thread takes where the contended atomics are atomic, and where they are loads and stores.
+    """Return the cost of a thread if the contended atomics are atomic, and if they are loads and stores.
 
     `summed`: those to which all lanes add one number.
     """
@@ -123,7 +123,7 @@ class Work:
                 self.known[op.result] = args[0]
 
     def trips(self, op: Op) -> float:
-        """How often the blocks of an operation run."""
+        """Return the number of times that the blocks of an operation run, estimated if it is not known."""
         if isinstance(op, For):
             start, stop, step = (self.known.get(v) for v in (op.start, op.stop, op.step))
             if start is None or stop is None or not step:
@@ -133,7 +133,7 @@ class Work:
 
 
 def price_of(op: Op) -> float:
-    """What an operation takes, its blocks aside."""
+    """Return the cost of an operation, without its blocks."""
     if isinstance(op, (Const, Tid, Size)):
         return 0
     price = prices.ATOMIC if isinstance(op, Atomic) else 1

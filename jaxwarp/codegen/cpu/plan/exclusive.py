@@ -1,4 +1,4 @@
-"""Where the updates of arrays lie: by which indices rectangles of a launch can be told apart, see exclusive.py."""
+"""Keys of updates of arrays: the indices by which rectangles of a launch can be told apart, see exclusive.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Key:
 
 @dataclass(frozen=True)
 class ExclusiveKeys:
-    """What is known of the updates of an array: by rows, by columns, or neither."""
+    """The keys of the updates of an array: by rows, by columns, by both, or by neither."""
 
     rows: Key | None
     columns: Key | None
@@ -69,7 +69,7 @@ class Exclusive:
 def find_exclusive(
     kernel: Kernel, gathered: Collection[Atomic], summed: Collection[Atomic], used: Collection[Value]
 ) -> Exclusive | None:
-    """What atomics can be done without, if any.
+    """Return the atomics that need not be atomic in some rectangles, or None if there are none.
 
     Args:
         kernel: the kernel.
@@ -91,7 +91,7 @@ def find_exclusive(
 
 
 def find_keys(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic]) -> dict[Param, ExclusiveKeys]:
-    """For each array with atomics that can be done without, apart from those that are gathered anyway."""
+    """Return the keys of each array with atomics that may not need to be atomic. `gathered` ones do not count."""
     effects, found = analyze(kernel), {}
     for param in kernel.params:
         access = effects[param]
@@ -110,7 +110,7 @@ def find_keys(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic])
 
 
 def _row_key(kernel: Kernel, ops: Sequence[Atomic], bounds: IndexBounds) -> Key | None:
-    """Of the last axis before which all axes tell updates apart."""
+    """Return the key of the last axis that has one. All axes before it must tell the updates apart."""
     found = None
     for axis in range(kernel.grid_rank - 1):
         key = _key(ops, axis, bounds)

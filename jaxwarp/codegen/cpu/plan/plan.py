@@ -1,4 +1,4 @@
-"""What is decided before the text of a launch function is written: which bodies there are, and where atomics add."""
+"""The plan of a launch function, made before its text is written: its bodies, and the places where atomics add."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEW_REGISTERS = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """What the code of a kernel is to be.
+    """The plan for the code of a kernel.
 
     Attributes:
         kernel: with atomics on elements of a thread's own as loads and stores.
@@ -128,7 +128,7 @@ def _rest(kernel: Kernel, strides: Strides, width: int, machine: Machine, keeps_
 
 
 def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
-    """Is most of the work that entries of arrays of vectors are taken apart, and none of it loops or atomics?"""
+    """Return whether the work is mostly accesses to components of arrays of vectors, without loops or atomics."""
     ops = list(walk(kernel.body))
     if kernel.locals or any(isinstance(op, (Atomic, For, While)) for op in ops):
         return False
@@ -137,5 +137,5 @@ def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
 
 
 def _register_lanes(kernel: Kernel, machine: Machine) -> int:
-    """How many of the widest elements that the kernel reads or writes fit a vector register."""
+    """Return the number of elements in a vector register, for the widest type that the kernel reads or writes."""
     return machine.vector_bits // max((p.dtype.bits for p in kernel.params if p.dtype.bits > 32), default=32)

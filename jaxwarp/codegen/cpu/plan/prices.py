@@ -1,11 +1,11 @@
-"""What code costs on CPUs: the numbers by which lanes, rows and pieces of launches are chosen.
+"""The cost of code on CPUs: the numbers by which lanes, rows and pieces of launches are chosen.
 
 The unit is a cycle in which one register of lanes keeps a core busy; for one of eight lanes that is about 0.04 ns.
 
-Measured are all programs of benchmarks/cpu.py, irregular.py and derivatives.py as code of 1, 2 and 4 registers a value,
-in turn in one process, one thread, CPU time, on a Xeon (Sapphire Rapids), shaped for AVX2 and for AVX-512. What is said
-to take times as long is of these, unless another processor is named. Work and latency without a measurement are those
-that AMD and Intel publish.
+The measurements cover all programs of benchmarks/cpu.py, irregular.py and derivatives.py, as code of 1, 2 and 4
+registers a value. They ran in turn in one process, on one thread, in CPU time, on a Xeon (Sapphire Rapids), for AVX2
+and for AVX-512. Ratios in the comments are from these measurements, unless they name another processor. Work and
+latency without a measurement are the values that AMD and Intel publish.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _constants(kernel: Kernel) -> dict[Value, object]:
 
 
 def _place(op: Atomic | Store, constants: dict[Value, object]) -> tuple[object, ...]:
-    """What two accesses of one array share if they are to one element."""
+    """Return a key of the accessed element. Accesses of one array with equal keys access the same element."""
     return tuple(("constant", constants[i]) if i in constants else i for i in op.indices)
 
 
@@ -101,7 +101,7 @@ def row_sums(kernel: Kernel, used: frozenset[Value] | set[Value]) -> Sequence[At
 
 
 def own_rows(kernel: Kernel, ops: Sequence[Atomic]) -> set[Atomic]:
-    """Those of `row_sums` whose element is that of one row of threads: no other row's atomic can meet theirs."""
+    """Return the atomics of `row_sums` whose element belongs to one row of threads: no other row updates it."""
     effects, constants = analyze(kernel), _constants(kernel)
     rows = [None] * (kernel.grid_rank - 1) + [1]
     found: set[Atomic] = set()

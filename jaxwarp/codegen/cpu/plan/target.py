@@ -44,7 +44,7 @@ class Machine:
 
     @property
     def vector_registers(self) -> int:
-        """How many there are. (64-bit Arm has 32 as well.)"""
+        """The number of vector registers. (64-bit Arm has 32 as well.)"""
         return 32 if self.has_mask_registers or self.triple.startswith("aarch64") else 16
 
     @property
@@ -54,7 +54,7 @@ class Machine:
 
     @property
     def has_mask_registers(self) -> bool:
-        """Are masks of one bit a lane what its vector instructions take?"""
+        """True if vector instructions take masks of one bit a lane."""
         return self.vector_bits == 512
 
 

@@ -1,4 +1,4 @@
-"""How many lanes a kernel's code has."""
+"""The number of lanes of a kernel's code."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ RowTarget = tuple[Param, tuple[tuple[bool, int], ...]]
 
 @dataclass
 class Plan:
-    """What is done with which atomics.
+    """The form of reduction that each atomic gets.
 
     Attributes:
         variables: atomics on elements (array, offset) that exist and are the same for all threads.
@@ -137,7 +137,7 @@ def _known_offset(op: Atomic, constants: dict[Value, int]) -> int | None:
 
 
 def _has_long_rows(grid: Sequence[int | None]) -> bool:
-    """Whether threads have several elements of a row each; rows and columns are counted in 32 bits."""
+    """Return whether rows are long enough for several elements per thread. Rows and columns must fit in 32 bits."""
     known = [n for n in grid if n is not None]
     return 1 < len(grid) == len(known) and LONG_ROW <= known[-1] < 2**30 and math.prod(known[:-1]) < 2**31
 
@@ -181,7 +181,7 @@ class Reductions:
         self.kinds = {op.param: op.kind for op in plan.warps}
 
     def statement(self, op: Atomic, offset: str, value: str) -> str | None:
-        """In place of the atomic; None if it stays one."""
+        """Return the statement that replaces an atomic, or None if it stays an atomic."""
         dtype = op.param.dtype
         if op in self.plan.variables or op in self.plan.rows:
             rows, variables = self.plan.rows, self.plan.variables

@@ -1,6 +1,6 @@
-"""Which values differ between threads that are neighbours along the last axis.
+"""Values that differ between threads that are neighbours along the last axis.
 
-A guess: threads of a warp may also be in different rows, or in different iterations of a loop.
+The result is an estimate: threads of a warp may also be in different rows, or in different iterations of a loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Analysis:
         self.varying.update(t for t, s in zip(targets, sources, strict=True) if s in self.varying)
 
     def enter(self, op: Op) -> None:
-        """What blocks get from outside."""
+        """Propagate to the blocks the values that they get from outside."""
         match op:
             case For():
                 index, *carried = op.body.params
@@ -69,7 +69,7 @@ class _Analysis:
                 pass
 
     def leave(self, op: Op) -> None:
-        """What they hand on."""
+        """Propagate the values that the blocks hand on."""
         match op:
             case If():
                 self.join(op.results, op.then.results)

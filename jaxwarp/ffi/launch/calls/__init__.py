@@ -1,1 +1,1 @@
-"""From what a call is given to a launch: arguments, structs taken apart, roles, dimensions."""
+"""The steps from the values passed to a call to a launch: arguments, structs taken apart, roles, dimensions."""

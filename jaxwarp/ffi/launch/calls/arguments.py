@@ -83,7 +83,7 @@ class Argument:
         return type_variable(self._annotated)
 
     def meaning(self, element: Element) -> Element:
-        """What its type variable is, where its elements have this type; without one, the type."""
+        """Return what its type variable stands for if its elements have this type; without a variable, the type."""
         inside = self.variable is not None and isinstance(self.element, Aggregate)
         return element_scalar(element) if inside else element
 
@@ -94,7 +94,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of a value that was passed: enough to decide everything but the value itself.
+    """The known facts about a value that was passed: enough to decide everything but the value itself.
 
     `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
     sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one;
@@ -117,8 +117,7 @@ class Given:
 
 
 def describe_for(argument: Argument, value: object) -> Given:
-    """What is known of a value that is passed: `describe`, but that of a key of JAX is what it consists of, if the
-    argument is one.
+    """Describe a passed value as `describe` does, but describe a JAX key by its data if the argument is a key.
 
     Raises:
         KernelTypeError: the key is none of Threefry's.
@@ -136,7 +135,7 @@ def describe_for(argument: Argument, value: object) -> Given:
 
 
 def describe(value: object) -> Given:
-    """What is known of `value` before looking at its contents."""
+    """Return what is known of `value` before its contents are read."""
     if isinstance(value, (np.ndarray, np.generic)):
         # JAX holds 64-bit NumPy data in 32 bits unless it is told otherwise.
         dtype = jax.dtypes.canonicalize_dtype(value.dtype) if value.dtype.kind in "biufc" else value.dtype
@@ -174,7 +173,7 @@ def signature_token(value: Any) -> Any:
 
 
 def with_absent(arguments: Sequence[Argument], given: Sequence[Given]) -> tuple[Given, ...]:
-    """What is given, where None for an array is an empty one that is marked."""
+    """Replace each None that is given for an array by an empty array that is marked as absent."""
     return tuple(
         _absent(a) if g.kind == "NoneType" and a.is_array else g for a, g in zip(arguments, given, strict=True)
     )
@@ -224,7 +223,7 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def is_reference(value: Any) -> bool:
-    """Whether it is a reference to an array that may change (`jax.new_ref`), or stands for one while JAX traces."""
+    """Return whether a value is a reference to a mutable array (`jax.new_ref`), or stands for one while JAX traces."""
     return hasattr(getattr(value, "aval", None), "inner_aval")
 
 

@@ -1,7 +1,7 @@
-"""From a kernel, what is known of its arguments and how many threads there are to a launch: the one way in.
+"""The single path to a launch from a kernel, the known facts about its arguments, and the number of threads.
 
-`jax_kernel`, `jax_callable`, `launch` on memory, callbacks and tapes come through here. What differs between them is
-how they learn the shapes, and whether roles are declared (`jax_kernel`) or found in the kernel.
+`jax_kernel`, `jax_callable`, `launch` on memory, callbacks and tapes all use it. They differ in how they learn the
+shapes, and in whether roles are declared (`jax_kernel`) or found in the kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Shape = tuple[Dim, ...] | None
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What a caller says of a launch apart from its arguments.
+    """The options that a caller gives for a launch, apart from its arguments.
 
     Attributes:
         vmap_method: see `Launch`.
@@ -63,7 +63,7 @@ def resolve_elements(arguments: Sequence[Argument], given: Sequence[Given]) -> l
 def make_converters(
     arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]
 ) -> tuple[Convert | None, ...]:
-    """What makes an operand of each value; None: the value is one.
+    """Return, for each value, the function that makes an operand of it, or None if the value already is one.
 
     Raises:
         KernelTypeError, KernelValueError: what is given does not fit.
@@ -168,7 +168,7 @@ def _require_named_axes(kernel: Kernel, shapes: Sequence[Shape], roles: Sequence
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:
-    """What a kernel does with each argument: reads it, writes all of it whatever was there, or updates it."""
+    """Return what a kernel does with each argument: read it, overwrite all of it, or update it."""
     known = {param: tuple(shape or ()) for param, shape in zip(effects.kernel.params, shapes, strict=True)}
 
     def role(param: Param) -> str:

@@ -73,7 +73,7 @@ def _require_key_rank(argument: Argument, given: Given) -> None:
 
 
 def other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
-    """What to pass instead of what is no array or number of the language."""
+    """Return a hint for a value that is no array or number of the language: what to pass instead."""
     name = argument.name
     if is_key(given.dtype):
         return f"annotate the argument wp.PRNGKey, or pass its bits: jax.random.key_data({name}), for array[wp.uint32]"
@@ -91,7 +91,7 @@ def other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
 
 
 def _conversion(argument: Argument, scalar: Scalar, given: Given) -> str:
-    """How to make an array of the right type of one of another type."""
+    """Return a hint for an array of another type: how to convert it to the right type."""
     name, dtype = argument.name, given.dtype
     if is_key(dtype):
         return other_kind(argument, scalar, given)
@@ -105,7 +105,7 @@ def _conversion(argument: Argument, scalar: Scalar, given: Given) -> str:
 
 
 def _shaping(argument: Argument, components: tuple[int, ...], given: Given) -> str:
-    """What to do about an array of another shape."""
+    """Return a hint for an array of another shape: how to make it fit."""
     name, wanted, shape = argument.name, argument.ndim + len(components), given.shape or ()
     if not argument.is_array and not components:
         return f"pass a number, or one element: {name}[{', '.join('0' * len(shape))}]"
@@ -154,8 +154,10 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
 
 
 def eager_converter(argument: Argument, element: Element, given: Given, convert: Convert | None) -> Convert | None:
-    """What makes an operand of a compiled program: as `convert`, but numbers that JAX makes the argument's type of
-    stay Python's. Those it takes in a microsecond, where one of NumPy's takes twenty.
+    """Return the converter of a value to an operand of a compiled program; None: the value already is one.
+
+    It is `convert`, except that a number which JAX converts to the argument's type is passed as a Python number. JAX
+    takes a Python number in a microsecond, and a NumPy number in twenty.
     """
     scalar = element_scalar(element)
     if convert is None or argument.is_array or element is not scalar:

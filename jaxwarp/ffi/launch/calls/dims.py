@@ -43,7 +43,7 @@ def freeze_dims(dims: object, where: str) -> Any:
 
 
 def is_static_dims(dims: object) -> bool:
-    """Whether frozen dimensions are free of symbolic extents."""
+    """Return whether frozen dimensions are free of symbolic extents."""
     match dims:
         case ByName():
             return all(is_static_dims(value) for _, value in dims.items)

@@ -65,7 +65,7 @@ def _resolve_scalar(argument: Argument, dtype: Any, given: Given) -> Scalar:
 
 
 def is_generic(element: object) -> bool:
-    """Whether an annotated element type leaves something open."""
+    """Return whether an annotated element type leaves something open."""
     match element:
         case Scalar():
             return False

@@ -63,10 +63,10 @@ _MAX_PLANS = 512
 
 @dataclass(frozen=True)
 class _Plan:
-    """What every call with one signature does: how operands are made of the arguments, and the launch.
+    """The plan that all calls with one signature share: how to make operands from the arguments, and the launch.
 
-    `eager` makes operands for the compiled launch. `kept`: places among the results, in order, and the operands that
-    stand there: arrays of a struct that is updated of which the kernel writes nothing.
+    `eager` makes operands for the compiled launch. `kept` lists, in order, a place among the results and the operand
+    that is returned there. These operands are the arrays of an updated struct that the kernel does not write.
     """
 
     launch: Launch
@@ -467,7 +467,7 @@ class JaxKernel:
     def _output_shape(
         self, argument: Argument, element: Element, like: Sequence[tuple[Dim, ...]], dims: object
     ) -> tuple[Dim, ...]:
-        """What `dims` say, else the first shape of `like` with as many axes."""
+        """Return the shape that `dims` give, else the first shape of `like` with as many axes as the output."""
         where = f"kernel {self.__name__}: output '{argument.name}'"
         extents = next((shape for shape in like if len(shape) == argument.ndim), None)
         if dims is None and extents is None:

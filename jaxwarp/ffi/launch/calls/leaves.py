@@ -24,7 +24,7 @@ from jaxwarp.types import Array, Indexed, Struct, field_type, handled, leaves_of
 if TYPE_CHECKING:
 
     class Result(jax.Array):
-        """What a call returns: an array. That of a struct has the attributes that its fields name."""
+        """The result of a call: an array. The result for a struct has the attributes that its fields name."""
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -33,7 +33,7 @@ else:
 
 
 def named_results(owner: str, arguments: Sequence[Argument]) -> Callable[[Iterable[Any]], Any]:
-    """What makes results a named tuple, with the names of the arguments that they are.
+    """Return a function that makes a named tuple of results, which have the names of their arguments.
 
     Raises:
         KernelValueError: a name cannot be that of a field.
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
 
 
 class Packing:
-    """How the arguments of a function with structs are made of leaves."""
+    """The mapping between the arguments of a function with structs and their leaves."""
 
     def __init__(self, declared: Sequence[tuple[str, Any]], arguments: Sequence[Argument]):
         remaining = list(reversed(arguments))

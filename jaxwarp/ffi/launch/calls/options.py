@@ -1,4 +1,4 @@
-"""What decides a call besides its arguments: options that `jax_kernel` and `jax_callable` share."""
+"""The options that decide a call besides its arguments, shared by `jax_kernel` and `jax_callable`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broad
 
 
 class ModulePreloadMode(enum.IntEnum):
-    """When Warp loads a module. Here a kernel's code is part of the program that calls it: accepted, no effect."""
+    """The time at which Warp loads a module. It has no effect here: a kernel's code is part of its caller's program."""
 
     NONE = 0
     CURRENT_DEVICE = 1
@@ -41,7 +41,7 @@ def require_preload_mode(where: str, mode: object) -> None:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What decides a launch apart from the arguments; `None` means the default."""
+    """The options that decide a launch apart from the arguments. `None` means the default."""
 
     launch_dims: Any = None
     output_dims: Any = None

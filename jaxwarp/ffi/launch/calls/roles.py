@@ -1,4 +1,4 @@
-"""Which of a kernel's parameters are inputs, in-outs and outputs of a call, and which value each input gets."""
+"""The roles of a kernel's parameters in a call (input, in-out, output), and the value that each input gets."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def bind_names(
 def call_signature(
     call: Callable[..., Any], arguments: Sequence[Argument], types: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> inspect.Signature:
-    """What `bind_names` takes, and the options of `call`."""
+    """Return the signature of a call: what `bind_names` takes, and the options of `call`."""
     kind, none = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     names = dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT)
     inputs = [inspect.Parameter(n, kind, default=defaults.get(n, none), annotation=types[n]) for n in names]
@@ -148,7 +148,7 @@ def call_signature(
 
 
 def _array_hint(kernel: Called, role: str, name: str) -> str:
-    """What to say where a number is to be an output: outputs are arrays, and the last arguments."""
+    """Return a hint for a number that is declared an output: outputs are arrays, and the last arguments."""
     if role == IN_OUT:
         return f"leave {name!r} out of in_out_argnames: numbers are passed by value"
     last = [isinstance(a.annotation, Array) for a in reversed(kernel.arguments)]
@@ -179,7 +179,7 @@ def updating_options(kernel: Kernel, arguments: Sequence[Argument], inputs: int 
 
 
 def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
-    """How many of the last parameters the kernel writes to and does not read: as many outputs it may have."""
+    """Return how many of the last parameters the kernel writes and does not read: its largest number of outputs."""
     return _written_last(kernel, arguments, _is_read)
 
 

@@ -1,1 +1,1 @@
-"""What launches cost in the programs that they are part of: warnings, and what JAX asks."""
+"""The costs of launches in the programs that they are part of: warnings, and what JAX asks."""

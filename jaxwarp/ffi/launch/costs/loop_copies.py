@@ -120,9 +120,9 @@ class _Program:
         return ir.WalkResult.ADVANCE
 
     def origin(self, value: Any, calls: _Calls) -> tuple[Any, _Calls]:
-        """What a value is, unchanged, and the calls that lead there.
+        """Return the value that a value is an unchanged copy of, and the calls that lead to it.
 
-        It is what an operation makes, or what a loop or the program is given.
+        The returned value is a result of an operation, or an argument of a loop or of the program.
         """
         while True:
             op = value.owner
@@ -153,7 +153,7 @@ def _last(block: ir.Block) -> Any:
 
 
 def _is_new(value: Any) -> bool:
-    """Whether a launch has made a value, in memory of its own."""
+    """Return whether a launch has made a value, in memory of its own."""
     op = value.owner
     if isinstance(op, ir.Block) or _kind(op) != "stablehlo.custom_call":
         return False
@@ -162,7 +162,7 @@ def _is_new(value: Any) -> bool:
 
 
 def _is_updated(op: Any, result: int) -> bool:
-    """Whether a result is in the memory of an operand."""
+    """Return whether a result is in the memory of an operand."""
     if "output_operand_aliases" not in op.attributes:
         return False
     many = len(op.results) > 1
@@ -171,7 +171,7 @@ def _is_updated(op: Any, result: int) -> bool:
 
 
 def _is_once(loop: Any) -> bool:
-    """Whether a loop is known to have one iteration at most: XLA makes none of it."""
+    """Return whether a loop is known to have at most one iteration: XLA does not keep it as a loop."""
     (condition,) = _last(loop.regions[0].blocks[0]).operands
     compare = condition.owner
     if isinstance(compare, ir.Block) or _kind(compare) != "stablehlo.compare":

@@ -1,8 +1,8 @@
-"""What a compiled program costs, launches included.
+"""The costs of a compiled program, launches included.
 
-XLA asks nobody about custom calls: each counts as -1 operation and -1 byte in what its `cost_analysis` says of a
-program. So a launch carries its counts as attributes that XLA hands on and does not read, and they are found in the
-program that XLA made: of launches that it dropped nothing is counted.
+XLA asks nobody about custom calls: its `cost_analysis` of a program counts each as -1 operation and -1 byte. So a
+launch carries its counts as attributes, which XLA passes on and does not read. We find them in the program that XLA
+made: launches that it dropped are not counted.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _cost(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[tuple[int, ...], 
 
 @boundary
 def cost_analysis(program: Any) -> dict[str, float]:
-    """What `program.cost_analysis()` says, with the launches counted, of which XLA knows nothing.
+    """Return `program.cost_analysis()` with the launches counted, of which XLA knows nothing.
 
-    As XLA does it, the body of a loop is counted once, whatever its iterations.
+    The body of a loop counts once, however often it runs, as in XLA's own analysis.
 
     Args:
         program: a compiled function, `jax.jit(f).lower(x).compile()`.

@@ -42,7 +42,7 @@ _CACHE = 512
 
 @dataclasses.dataclass(frozen=True)
 class _Key:
-    """What a contest depends on: the kernel, the extents that are known, and where those of the grid are found."""
+    """The data that a contest depends on: the kernel, the known extents, and where to find those of the grid."""
 
     kernel: Kernel
     fma: bool
@@ -91,9 +91,9 @@ def with_selected(
 def meeting_factor(
     bind: Bind, launch: Launch, given: Mapping[int, Any], results: Mapping[int, Any], derived: Derived
 ) -> Any:
-    """What tangents are multiplied by: NaN if threads have met that read and write one array, else 1. None: they can't.
+    """Return the factor of tangents: NaN if threads that read and write one array have met, else 1.
 
-    Where anybody is told of failures, the call fails instead.
+    None: no threads can meet. Where failures are reported, the call fails instead of giving NaN.
 
     Args:
         given, results: operands and results of the launch, by parameter.
@@ -203,7 +203,7 @@ def _called_after(launch: Launch, params: Sequence[int]) -> Debug:
 
 
 def _shapes(launch: Launch, operands: Sequence[Any]) -> list[Shape]:
-    """Of all parameters."""
+    """Return the shapes of all parameters."""
     known: dict[int, Shape] = dict(zip(launch.result_params, launch.results, strict=True))
     known |= {i: tuple(jnp.shape(x)) for i, x in zip(launch.operand_params, operands, strict=True)}
     return [known[i] for i in range(len(launch.roles))]
@@ -237,7 +237,7 @@ def _extents_asked(kernel: Kernel) -> frozenset[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=_CACHE)
 def _may_store_twice(kernel: Kernel) -> bool:
-    """Is there a store of floats to an array that the kernel does not read?"""
+    """Return whether there is a store of floats to an array that the kernel does not read."""
     read = {op.param for op in walk(kernel.body) if isinstance(op, Load)}
     return any(isinstance(op, Store) and op.param.dtype.is_float and op.param not in read for op in walk(kernel.body))
 

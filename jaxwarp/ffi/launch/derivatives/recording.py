@@ -23,7 +23,7 @@ Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class Point:
-    """Where a launch is transposed: its operands but the linear ones, of which only the shapes are known.
+    """The point at which a launch is transposed. Linear operands have no values here: only their shapes are known.
 
     Attributes:
         launch: the launch.
@@ -36,7 +36,7 @@ class Point:
     linear: Mapping[int, Any]
 
     def shape(self, index: int) -> tuple[Any, ...]:
-        """Of a parameter."""
+        """Return the shape of a parameter."""
         if index in self.linear:
             return tuple(self.linear[index].shape)
         if index in self.given:
@@ -44,7 +44,7 @@ class Point:
         return tuple(self.launch.results[self.launch.result_params.index(index)])
 
     def value(self, index: int, is_read: bool) -> Any:
-        """What a parameter holds on entry."""
+        """Return what a parameter contains on entry."""
         if index not in self.linear and self.launch.roles[index] != OUTPUT:
             return self.given[index]
         if index in self.linear and is_read:
@@ -128,7 +128,7 @@ def _too_large(record: Residual, size: int) -> DifferentiationError:
 
 
 def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:
-    """What `jax.linear_transpose` gets of a kernel that is not: tangent kernels always are."""
+    """Build the error of `jax.linear_transpose` for a kernel that is not linear. Tangent kernels always are."""
     param = kernel.params[index]
     read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
     return DifferentiationError(

@@ -88,9 +88,9 @@ def _known_grid(launch: Launch) -> Extents:
 
 
 def _known_extents(launch: Launch, shapes: Mapping[int, Sequence[Any]]) -> tuple[Extents, ...]:
-    """Of each parameter, the extents that its kernel's indices are made of, as far as they are known.
+    """Return, for each parameter, the known extents among those that the kernel's indices are made of.
 
-    Others have no part in what is proved: launches that differ in these alone share a derivative.
+    Other extents play no part in what is proved: launches that differ only in them share a derivative.
     """
     asked = _extents_in_indices(launch.kernel)
 
@@ -107,7 +107,7 @@ def _extents_in_indices(kernel: Kernel) -> frozenset[tuple[int, int]]:
 
 
 def is_active(tangent: Any) -> bool:
-    """Whether a tangent is not known to be zero (those of integers and bools always are)."""
+    """Return whether a tangent is not known to be zero. Tangents of integers and bools are always known to be."""
     return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
 
 

@@ -32,7 +32,7 @@ class NotKeptError(Exception):
 
 
 def is_reverse(launch: Launch) -> bool:
-    """Whether a launch is a transpose, or was made from one."""
+    """Return whether a launch is a transpose, or was made from one."""
     origin = launch.origin
     while origin is not None:
         if isinstance(origin, TransposeOf):
@@ -66,7 +66,7 @@ def transpose_reverse(
 
 
 def _pull(bind: Bind, launch: Launch, values: Values, wanted: Sequence[int], cotangents: Values) -> Values:
-    """What the reverse of a launch at `values` gives for the `wanted` operands."""
+    """Return what the reverse of a launch at `values` gives for the `wanted` operands."""
     match launch.origin:
         case TransposeOf() as origin:
             return _pull_transpose(bind, origin, values, wanted, cotangents)
@@ -102,7 +102,7 @@ def _pull_transpose(
 
 
 def _results(bind: Bind, launch: Launch, values: Values) -> Values:
-    """What a launch computes, by launches whose tangents can be transposed. Scratch may be left out."""
+    """Return the results of a launch, by launches whose tangents can be transposed. Scratch may be left out."""
     match launch.origin:
         case BatchOf() as origin if is_reverse(launch):
             axes, result_axes = _axes(launch, origin)
@@ -198,7 +198,7 @@ def _given(origin: TransposeOf, values: Values) -> Values:
 
 
 def _of_kind(origin: TangentOf | TransposeOf, values: Values, kind: str) -> Values:
-    """By the parameter of the launch that `origin` is about."""
+    """Return the values of one kind, by the parameter of the launch that `origin` is about."""
     return {origin.slots[i].index: x for i, x in values.items() if origin.slots[i].kind == kind}
 
 

@@ -25,7 +25,7 @@ mark_p = Primitive("jaxwarp_mark")
 
 
 class _Marks:
-    """Which places a reverse pass reaches."""
+    """A record of the places that a reverse pass reaches."""
 
     def __init__(self) -> None:
         self.reached: set[int] = set()

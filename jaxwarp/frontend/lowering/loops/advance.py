@@ -32,7 +32,7 @@ _PAIR = Vec(2, int32)
 
 
 def _names(loop: ast.For) -> tuple[str, str, str]:
-    """Of the function, the state and the item."""
+    """Return the names of the function, the state and the item."""
     place = f"{loop.lineno}_{loop.col_offset}"
     return f"$next_{place}", f"$state_{place}", f"$item_{place}"
 
@@ -49,7 +49,7 @@ def entered(frame: Frame, loop: ast.For, found: Advancing) -> Iterator[None]:
 
 
 def _run_names(loop: ast.For) -> tuple[str, str, str, str, str]:
-    """Of the function that finds runs, the one that finds items, the run, the place in it, and `range`."""
+    """Return the names of the functions that find runs and items, of the run, of the place in it, and of `range`."""
     place = f"{loop.lineno}_{loop.col_offset}"
     return f"$next_run_{place}", f"$item_at_{place}", f"$run_{place}", f"$k_{place}", f"$range_{place}"
 
@@ -83,7 +83,7 @@ def while_runs(loop: ast.For) -> ast.While:
 
 
 def _no_item(frame: Frame, found: Advancing) -> Any:
-    """What the item is before the first one: zeros of its type."""
+    """Return the item before the first one: zeros of its type."""
     fitting = [o for o in found.function.overloads if o.parameters[0].pattern == found.state.type]
     dtype: Scalar | Aggregate = fitting[0].parameters[1].pattern
     return frame.constant(0, dtype) if isinstance(dtype, Scalar) else frame.ops.construct(dtype, [])

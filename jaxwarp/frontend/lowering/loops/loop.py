@@ -1,4 +1,4 @@
-"""What all loops share: which variables they carry, and what these are in an iteration and afterwards.
+"""The base of all loops: which variables they carry, and what these are in an iteration and afterwards.
 
 Names that the body assigns, that had a value before, and that are read later (or in the next iteration) are carried. So
 are those without a value before that are read after the loop, if it makes an iteration and every path sets them.
@@ -90,14 +90,14 @@ class _Adopted:
             ) from None
 
     def after(self, reason: str) -> Undefined:
-        """What it is after the loop."""
+        """Return the state of the variable after the loop."""
         *leaves, is_set = self.results
         return Undefined(reason, True, is_set, True, self.carried.rebuild(leaves), is_checked=True)
 
 
 @dataclass(eq=False)
 class Loop:
-    """What the kinds of loops share."""
+    """The base of all kinds of loops."""
 
     frame: Frame
     node: ast.For | ast.While
@@ -191,7 +191,7 @@ class Loop:
 
     @property
     def index_name(self) -> str:
-        """For printers."""
+        """The name of the index, for printers."""
         return getattr(self.node.target, "id", "") if isinstance(self.node, ast.For) else ""
 
     @property
@@ -217,7 +217,7 @@ class Loop:
             frame.variables[flag] = False
 
     def may_adopt(self, name: str) -> bool:
-        """Whether the end of an iteration knows if a variable has a value: not that of a path that leaves early."""
+        """Return whether an iteration's end shows if a variable has a value. It does not if a path leaves early."""
         before = self.before.get(name)
         outer = before.loop if isinstance(before, Undefined) and before.value is None else None
         return not (self.exits.breaks or self.exits.continues) and (outer is None or outer.may_adopt(name))
@@ -301,7 +301,7 @@ class Loop:
         ]
 
     def _require_carried(self) -> None:
-        """What a function has advanced is known to be assigned, unless nobody could tell which function is called."""
+        """Check that the loop carries the result, and refuse advances by functions that have no fixed name."""
         if self.exits.returns and RESULT in self.frame.variables and all(c.name != RESULT for c in self.carried):
             raise InternalError(f"the loop in line {self.frame.loc(self.node).line} returns what it does not carry")
         known = {*self.assigned, self.index_name}
@@ -394,8 +394,10 @@ class Loop:
         return results
 
     def _left_before(self, types: Sequence[Scalar]) -> tuple[ir.Value, ...]:
-        """What `_hand_on` begins with: what an earlier loop of the same variable has left, and whether it ran; else
-        zeros."""
+        """Return the start values of `_hand_on`.
+
+        They are what an earlier loop of the same variable has left, and whether that loop ran; else zeros.
+        """
         frame = self.frame
         old = self.before.get(self.set_inside[0].name) if self.set_inside and not self.runs else None
         if isinstance(old, Undefined) and old.is_checked and old.test is not None:
@@ -405,7 +407,7 @@ class Loop:
         return tuple(frame.builder.const(0, t) for t in types)
 
     def stopped(self, leaves: Sequence[ir.Value]) -> ir.Value | None:
-        """Whether break or return has ended the loop; None if it has neither."""
+        """Return the condition that break or return has ended the loop; None if the loop has neither."""
         frame = self.frame
         self.enter(self.carried, leaves)
         remaining = iter(leaves)

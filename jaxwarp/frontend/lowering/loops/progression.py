@@ -1,4 +1,4 @@
-"""How many numbers a range or a slice has, of bounds and a step that are computed at run time."""
+"""The count of numbers in a range or a slice whose bounds and step are computed at run time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from jaxwarp.types import Scalar
 
 
 def trip_count(frame: Frame, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """How many there are, none for a step of 0: in an unsigned type, where the differences of the bounds cannot
-    overflow.
+    """Return how many numbers there are: none for a step of 0.
+
+    The count is computed in an unsigned type, where the differences of the bounds cannot overflow.
     """
     call = frame.ops.call
     dtype = start.type

@@ -1,5 +1,8 @@
-"""What `for` loops go over: `range(...)`, its bounds and number of iterations; tuples, vectors, matrices; structs that
-say how they advance."""
+"""The iterables of `for` loops.
+
+They are `range(...)`, with its bounds and number of iterations; tuples, vectors and matrices; and structs that say how
+they advance.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class Advancing:
 
 
 def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements | Advancing:
-    """What a `for` loop goes over.
+    """Return what a `for` loop goes over.
 
     Raises:
         KernelSyntaxError: nothing that the language can go over.
@@ -180,7 +183,7 @@ def _range(frame: Frame, call: ast.Call) -> Range:
 
 
 def _range_hint(node: ast.expr, value: Any) -> str:
-    """What to write instead of a loop over something else."""
+    """Return a hint at what to write instead of a loop over something else."""
     text = ast.unparse(node)
     if isinstance(value, StructValue):
         return f"say how it advances: @func_next({value.type!r}) above a @func"

@@ -76,7 +76,7 @@ def _while(frame: Frame, node: ast.While) -> None:
 
 
 def _surely_begins(frame: Frame, node: ast.While) -> bool:
-    """Whether the condition holds at first, whatever the data are."""
+    """Return whether the condition holds at first, whatever the data are."""
     if isinstance(node.test, ast.Constant):
         return True
     parts = list(ast.walk(node.test))

@@ -210,7 +210,7 @@ def _best(frame: Frame, tile: Tile, better: str) -> tuple[ir.Value, ir.Value]:
 
 
 def _is_better(frame: Frame, better: str, new: ir.Value, old: ir.Value) -> ir.Value:
-    """Whether a number takes the place of the best one so far. NaNs take none, and leave theirs."""
+    """Return whether a number replaces the best one so far. A NaN replaces nothing, and every number replaces a NaN."""
     test = frame.typed(frame.ops.compare(better, new, old))
     if not new.type.is_float:
         return test

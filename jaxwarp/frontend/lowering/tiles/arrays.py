@@ -113,7 +113,7 @@ class _Window:
             )
 
     def _has(self, positions: Sequence[ir.Value]) -> ir.Value | None:
-        """Whether an element is there; None: it is known to be."""
+        """Return the condition that an element lies inside the array; None if it is known to."""
         tests: list[ir.Value] = []
         for start, at, size in zip(self.starts, positions, self.extents, strict=True):
             if not _is_small(self.frame, start) or self.through is not None:
@@ -122,7 +122,7 @@ class _Window:
         return reduce(lambda a, b: self.frame.ops.call("logical_and", a, b), tests) if tests else None
 
     def _has_all(self) -> ir.Value | None:
-        """Whether all elements are there; None: they are known to be."""
+        """Return the condition that all elements lie inside the array; None if they are known to."""
         tests: list[ir.Value] = []
         for start, count, size in zip(self.starts, self.shape, self.extents, strict=True):
             if not _is_natural(self.frame, start):

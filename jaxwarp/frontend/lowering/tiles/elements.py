@@ -45,7 +45,7 @@ def arrays_of(view: View | StructView | NoArray) -> frozenset[ir.Param]:
 
 
 def overlap(a: Tile, b: Tile) -> bool:
-    """Whether two tiles lie in one array."""
+    """Return whether two tiles lie in one array."""
     return not arrays_of(a.storage).isdisjoint(arrays_of(b.storage))
 
 
@@ -65,7 +65,7 @@ def reshaped(tile: Tile, shape: tuple[int, ...]) -> Tile:
 
 
 def flat_index(frame: Frame, shape: Sequence[int], indices: Indices) -> ir.Value:
-    """Where an element comes in row-major order."""
+    """Return the place of an element in row-major order."""
     result = indices[0]
     for extent, index in zip(shape[1:], indices[1:], strict=True):
         result = frame.ops.call("add", frame.ops.call("mul", result, extent), index)

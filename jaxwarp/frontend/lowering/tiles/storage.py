@@ -62,13 +62,13 @@ def require_distinct_elements(tile: Tile) -> Tile:
 
 
 def is_shared(frame: Frame, name: str, tile: Tile) -> bool:
-    """Whether more than one variable may have elements of a tile: of this function, or of its caller."""
+    """Return whether another variable, of this function or of its caller, may have elements of a tile."""
     others = (value for other, value in frame.variables.items() if other != name)
     return _is_in(tile, others) or is_given(frame, tile)
 
 
 def is_given(frame: Frame, tile: Tile) -> bool:
-    """Whether the caller has elements of a tile."""
+    """Return whether the caller has elements of a tile."""
     return _is_in(tile, frame.given)
 
 
@@ -202,7 +202,7 @@ def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element 
 
 
 def _along(frame: Frame, tile: Tile, number: int, index: Any) -> ir.Value | range:
-    """What an index names along an axis: one place, or those of a slice."""
+    """Return what an index names along an axis: one position, or the range of a slice."""
     if not isinstance(index, Slice):
         return position(frame, tile, number, index)
     extent = tile.shape[number]

@@ -1,1 +1,1 @@
-"""What a thread says: assertions, expectations, text that is printed."""
+"""The reports of a thread: assertions, expectations, text that is printed."""

@@ -1,4 +1,4 @@
-"""What a thread says: `assert`, `expect_eq`, `expect_neq`, `expect_near`. See docs/design/0022."""
+"""The reports of a thread by `assert`, `expect_eq`, `expect_neq` and `expect_near`. See docs/design/0022."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _in_one_type(frame: Frame, name: str, a: Any, b: Any) -> tuple[ir.Value, ir.
 
 
 def format_of(value: ir.Value, digits: str = "") -> str:
-    """How a number is written: as Warp does, or with so many digits."""
+    """Return the format of a number: the one that Warp uses, or one with so many digits."""
     if value.type is bool_:
         return "%B"
     if value.type.is_float:
@@ -244,7 +244,7 @@ def _expect(
 
 
 def _place(frame: Frame, dtype: Any, place: ir.Value) -> Texts:
-    """Which of the components it is."""
+    """Return the text that says which component it is; nothing for a scalar."""
     if isinstance(dtype, Mat):
         columns = frame.builder.const(dtype.shape[1], int32)
         row, column = frame.ops.call("floordiv", place, columns), frame.ops.call("mod", place, columns)
