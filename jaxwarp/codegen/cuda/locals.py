@@ -81,8 +81,9 @@ class Locals:
         return [x for scope in reversed(self._scopes) for x in reversed(scope) if x.base == base]
 
     def is_free(self, local: Local, value: Value, still_read: frozenset[Value] = frozenset()) -> bool:
-        """Return whether a local may get the value: its type fits, and its occupant is read neither later nor in
-        `still_read`.
+        """Return whether a local may get the value.
+
+        Its type must fit, and its occupant must not be read later or be in `still_read`.
         """
         if local in self._protected or local.cpp_type != CPP_TYPES[value.type.short]:
             return False

@@ -113,7 +113,7 @@ class FirstRun(Reversal):
         return [*(env[v] for v in residual.of_axes(residual.load.indices)), *numbers]
 
     def source(self, op: Op) -> dict[Param, Param] | None:
-        """Return the array that the reverse sweep reads in place of the one that a load names, None if it is that."""
+        """Map a load's array to the one that the reverse sweep reads instead; None if it reads the same array."""
         if not isinstance(op, Load) or op not in self.sources.final | self.sources.lost:
             return None
         if op.param in self.filling or op in self.own.final:
