@@ -362,9 +362,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   derivatives are those of the least distance at all angles, in every order; Warp damps them where edges are nearly
   parallel. **`intersect_tri_tri`** takes for 0 what is no more than rounding beside the triangles' size; Warp takes
   what is less than 1e-6, whatever their size.
-- **Meshes** have derivatives by their vertices, where Warp's are silently 0. Outside of JAX `mesh.id` is a number that names
-  nothing once the mesh is freed; in JAX it is the mesh. All kinds of trees that Warp names are one. Where closest points of two
-  faces are equally far, another face may be named than in
+- **Meshes** have derivatives by their vertices, where Warp's are silently 0. Outside of JAX `mesh.id` is a number that
+  names nothing once the mesh is freed; in JAX it is the mesh. All kinds of trees that Warp names are one. Where closest
+  points of two faces are equally far, another face may be named than in
   Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as
   they must be. On the border of an open mesh, `mesh_query_ray_count_intersections` may count none.
 - **`mesh_query_point`**: the sign is by whether rays leave more often than they enter, where Warp asks only for the
