@@ -40,7 +40,7 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
         cell = 0
         for d in range(dimension):
             u = (position[d] - geometry.origin[d]) / geometry.cell_size[d]
-            u = within(u, scalar(0.0), scalar(geometry.res[d]), scalar(0.0))
+            u = wp.clamp(u, scalar(0.0), scalar(geometry.res[d]))
             k = wp.min(int(u), geometry.res[d] - 1)
             coords[d] = u - scalar(k)
             cell = cell * geometry.res[d] + k
