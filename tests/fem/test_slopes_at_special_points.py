@@ -98,7 +98,10 @@ def test_lookups_on_nodes_and_shared_sides(name, scalar):
     values, slopes = lookup(lookup.special)
     inside = np.isclose(values, lookup.special @ lookup.slope, atol=1e-5)
     assert inside.sum() >= 3 ** DIMENSIONS[name]
-    np.testing.assert_allclose(slopes[inside], np.broadcast_to(lookup.slope, slopes.shape)[inside], atol=1e-3)
+    expected = np.broadcast_to(lookup.slope, slopes.shape)
+    if name not in CUT:  # where a grid ends, its upper bound is what `clamp` chooses, as in Warp
+        expected = np.where(np.isclose(lookup.special, 1.0), 0.0, expected)
+    np.testing.assert_allclose(slopes[inside], expected[inside], atol=1e-3)
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)
