@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.core
@@ -29,11 +29,6 @@ ArrayImpl = _array.ArrayImpl
 # Those of `jax.extend.core`, whose import imports Pallas.
 Primitive: TypeAlias = _core.Primitive
 Var: TypeAlias = _core.Var
-if TYPE_CHECKING:
-    from jax.extend.core import ClosedJaxpr
-else:
-    # From JAX 0.12 on every jaxpr is closed.
-    ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)
 
 # Settings are attributes that type checkers do not see in every version.
 _config: Any = jax.config

@@ -2,8 +2,9 @@
 
 `slow.txt` lists the tests that took over LISTED seconds of processor time, child processes included, or their
 function where all its tests did. They get the marker `slow`, and `make test` leaves them out. The summary names a
-test that is not listed and takes over REPORTED seconds; over FAILED seconds it fails. Processor time on a busy
-machine is up to twice that on a quiet one, so the limits are apart. To write the list anew, on a quiet machine:
+test that is not listed and takes over REPORTED seconds; over FAILED seconds it fails. The first test that needs what
+others need too (a compiled helper, a library that is imported) pays for it, and a busy machine makes processor time
+longer, so the last limit is far from the others. To write the list anew, on a quiet machine:
 
     make test-all TESTS=--measure=build/costs
     python tests/budget.py build/costs
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-LISTED, REPORTED, FAILED = 0.5, 2.0, 6.0
+LISTED, REPORTED, FAILED = 0.5, 2.0, 60.0
 LIST = Path(__file__).with_name("slow.txt")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.tapes.shadow import is_float
-from jaxwarp.compat import ClosedJaxpr, Var
+from jaxwarp.compat import Var
 from jaxwarp.ffi.launch.derivatives.zeros import mark_p
 from jaxwarp.ffi.launch.lowering import outputs_to_clear
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
@@ -290,7 +290,7 @@ class _Run:
         return np.ndarray(aval.shape, aval.dtype, (ctypes.c_char * size).from_address(self.addresses[number]))
 
 
-def _inside(traced: ClosedJaxpr) -> Any:
+def _inside(traced: Any) -> Any:
     """The operations of a traced function: of the compiled function that is all there is in it."""
     jaxpr = traced.jaxpr
     if len(jaxpr.eqns) == 1 and "jaxpr" in jaxpr.eqns[0].params and not traced.consts:
