@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -40,8 +41,13 @@ print((time.process_time() - between) / (between - begin))
 """
 
 
+# Byte code is kept: the first process would compile the package, and so would each one without.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
 
 
 @pytest.fixture(scope="module")
