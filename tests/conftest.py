@@ -26,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr != "gpu":
         # Tests are for the CPU, also on a machine with a GPU, unless `-m gpu` asks for that.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # XLA compiles for most of the time that tests take: a third less without LLVM's expensive passes. XLA's
+    # own passes run as ever (fusion, copies, aliases).
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     import jax
 
     # Virtual devices for the tests of shard_map.

@@ -1,8 +1,9 @@
 """What the site has beside the files of docs/: a hook of MkDocs (mkdocs.yml). `make docs` builds it.
 
-Pages are made of the examples (the gallery's text, its picture, the code), of public names (their docstrings, by
-mkdocstrings), and of what docs/ points to outside of itself. Links between them are the files' own: a link that leaves
-docs/ is turned into one to the page of that file. A public name without a place in `API` is on the page More.
+Pages are made of the examples (the gallery's text, its picture, the code), of the modules of the package, of public
+names (their docstrings, by mkdocstrings), and of what docs/ points to outside of itself. Links between them are the
+files' own: a link that leaves docs/ is turned into one to the page of that file. A public name without a place in `API`
+is on the page More.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+
+from jaxwarp.document.pages import module_map
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)((?:#[^)]*)?\))")
@@ -77,6 +80,7 @@ def on_files(files: Files, config: Any) -> Files:
     made |= {page: rewritten((ROOT / source).read_text(), source, page) for source, page in OUTSIDE.items()}
     made |= {f"api/{slug(title)}.md": api_page(title, names) for title, names in public_names().items()}
     made |= {f"api/{slug(title)}.md": module_page(title, module) for title, module in MODULES.items()}
+    made["modules.md"] = module_map()
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files

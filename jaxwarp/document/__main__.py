@@ -1,9 +1,8 @@
-"""Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, `docs/modules.md`, the
-grammar of the IR in `docs/design/0001-ir.md`, the tables of `docs/from_warp.md`, and the type stub
-`jaxwarp/__init__.pyi`.
+"""Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, the grammar of the IR in
+`docs/design/0001-ir.md`, the tables of `docs/from_warp.md`, and the type stub `jaxwarp/__init__.pyi`.
 
-Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the IR, a module
-or a public name.
+Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the IR or a
+public name. With `--modules` it prints the map of all modules, a page that only the site has.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ GENERATED = {
     DOCS / "builtins.md": reference,
     DOCS / "config.md": settings,
     IR_PAGE: ir_page,
-    DOCS / "modules.md": module_map,
     FROM_WARP: from_warp,
     PACKAGE / "__init__.pyi": stub,
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files; with `--check`, only says which are out of date."""
+    """Writes the files; with `--check`, only says which are out of date; with `--modules`, prints the modules."""
+    if "--modules" in arguments:
+        print(module_map())
+        return 0
     outdated = [path for path, make in GENERATED.items() if _differs(path, make())]
     for path in outdated:
         if "--check" in arguments:

@@ -43,7 +43,7 @@ _MAP_PREFACE = """\
 # Modules
 
 What each module holds, in its own words; [0018](design/0018-rooms.md) says how the folders depend on each other. This
-page is generated from the docstrings; `python -m jaxwarp.document` writes it.
+page is made from the docstrings; `python -m jaxwarp.document --modules` prints it.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,10 @@ def test_check_reports_and_write_repairs(tmp_path, monkeypatch, capsys):
     assert document.main(["--check"]) == 0
     (tmp_path / "docs" / "__init__.pyi").write_text("changed")
     assert document.main(["--check"]) == 1
+
+
+def test_the_map_has_every_module(capsys):
+    assert document.main(["--modules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    modules = [path for path in Path(document.__file__).parents[1].rglob("*.py") if path.name != "__init__.py"]
+    assert sum(line.startswith("| `") for line in lines) == len(modules)

@@ -8,6 +8,8 @@ import sys
 import pytest
 from native import outside_scenarios, pretended
 
+pytestmark = pytest.mark.slow  # the scenarios share a process, which the first test waits for
+
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
