@@ -1,10 +1,11 @@
 """A plugin: which tests are slow, and that no other one becomes slow.
 
 `slow.txt` lists the tests that took over LISTED seconds of processor time, child processes included, or their
-function where all its tests did. They get the marker `slow`, and `make test` leaves them out. The summary names a
-test that is not listed and takes over REPORTED seconds; over FAILED seconds it fails. The first test that needs what
-others need too (a compiled helper, a library that is imported) pays for it, and a busy machine makes processor time
-longer, so the last limit is far from the others. To write the list anew, on a quiet machine:
+function where all its tests did. They get the marker `slow`, and `make test` leaves them out, but for those that are
+marked `quick`: nothing else finds what they find. The summary names a test that is not listed and takes over
+REPORTED seconds; over FAILED seconds it fails. The first test that needs what others need too (a compiled helper, a
+library that is imported) pays for it, and a busy machine makes processor time longer, so the last limit is far from
+the others. To write the list anew, on a quiet machine:
 
     make test-all TESTS=--measure=build/costs
     python tests/budget.py build/costs
@@ -33,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = set(LIST.read_text().splitlines()) if LIST.exists() else set()
     for item in items:
-        if item.nodeid in slow or function(item.nodeid) in slow:
+        listed = item.nodeid in slow or function(item.nodeid) in slow
+        if listed and item.get_closest_marker("quick") is None:
             item.add_marker("slow")
 
 
@@ -66,7 +68,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     began = processor_time()
     result = yield
     seconds = processor_time() - began
-    if item.get_closest_marker("slow") is None and seconds > REPORTED:
+    if not any(item.get_closest_marker(name) for name in ("slow", "quick")) and seconds > REPORTED:
         item.user_properties.append(("over_budget", seconds))
         if seconds > FAILED and not item.config.getoption("--measure"):
             pytest.fail(f"took {seconds:.1f} s of processor time: make it cheaper, or list it in tests/slow.txt")

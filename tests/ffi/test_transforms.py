@@ -108,6 +108,7 @@ def batch_choices(case):
             yield axes
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", CASES)
 def test_vmap_over_any_axis_with_any_argument_unbatched(case):
     function, shapes = CASES[case]

@@ -60,6 +60,7 @@ def find(mesh, p, most=np.inf):
     return [np.asarray(x) for x in call(mesh, np.asarray(p, np.float32), most)]
 
 
+@pytest.mark.quick
 def test_rays_hit_the_first_face():
     p, f = sphere()
     o, d = rays(500)
