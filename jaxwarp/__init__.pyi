@@ -3,13 +3,14 @@
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Annotated, Any, Generic, List, Tuple, TypeVar
+import builtins
+from collections.abc import Collection
+from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, TypeVar
 
 import jax
 import numpy as np
 
 from jaxwarp import autograd as autograd
-from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry
 from jaxwarp import optim as optim
@@ -242,18 +243,32 @@ class array(Generic[_T]):
     `array([1.0, 2.0], dtype=float)`."""
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
-    def __setattr__(self, name: str, value: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
     shape: Tuple[int, ...]
     ndim: int
     dtype: Any
     size: int
+    strides: Tuple[int, ...]
+    device: Any
+    ptr: Any
+    capacity: int
+    pinned: builtins.bool
+    is_contiguous: builtins.bool
+    grad: Any
+    requires_grad: builtins.bool
+    retain_grad: builtins.bool
     def numpy(self) -> np.ndarray: ...
     def list(self) -> List[Any]: ...
     def item(self) -> Any: ...
     def to_jax(self) -> jax.Array: ...
     def assign(self, source: Any) -> array[_T]: ...
+    def mark_init(self) -> None: ...
+    def mark_read(self) -> None: ...
+    def mark_write(self, **kwargs: Any) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __jax_array__(self) -> jax.Array: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
     def fill_(self, value: Any) -> array[_T]: ...
     def zero_(self) -> array[_T]: ...
     def reshape(self, *shape: Any) -> array[_T]: ...
@@ -405,6 +420,59 @@ class spatial_matrixh(_Value): ...
 class spatial_matrixf(_Value): ...
 class spatial_matrixd(_Value): ...
 
+class _Config:
+    """Settings of the whole process."""
+
+    mode: Literal['release', 'debug']
+    checks: Collection[str]
+    max_steps: int
+    max_unroll: int
+    progress: builtins.bool | None
+    verbose: builtins.bool
+    cache_kernels: Any
+    compile_time_trace: Any
+    cpu_compiler_flags: Any
+    cuda_arch_suffix: Any
+    cuda_output: Any
+    default_grid_stride: Any
+    deterministic: Any
+    deterministic_debug: Any
+    deterministic_max_records: Any
+    enable_backward: Any
+    enable_cpu_blocks: Any
+    enable_graph_capture_module_load_by_default: Any
+    enable_mathdx_fft: Any
+    enable_mathdx_gemm: Any
+    enable_mathdx_solver: Any
+    enable_mempools_at_init: Any
+    enable_tiles_in_stack_memory: Any
+    enable_vector_component_overwrites: Any
+    kernel_cache_dir: Any
+    launch_array_access_mode: Any
+    legacy_cpu_linker: Any
+    legacy_scalar_return_types: Any
+    line_directives: Any
+    lineinfo: Any
+    llvm_cuda: Any
+    load_module_max_workers: Any
+    log_level: Any
+    optimization_level: Any
+    print_launches: Any
+    ptx_target_arch: Any
+    quiet: Any
+    track_memory: Any
+    use_precompiled_headers: Any
+    verbose_warnings: Any
+    verify_autograd_array_access: Any
+    verify_cuda: Any
+    verify_fp: Any
+    SETTINGS: Any
+    OF_WARP: Any
+    DeterministicMode: Any
+    LaunchArrayAccessMode: Any
+
+config: _Config
+
 __version__: str
 vec = types.vector
 mat = types.matrix
@@ -445,31 +513,31 @@ LOG_INFO: int
 LOG_WARNING: int
 LOG_ERROR: int
 
-def zeros(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def zeros(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
 
-def zeros_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def zeros_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of zeros with the shape and type of another one, and a gradient if that one has one."""
 
-def ones(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def ones(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of ones. Options as of `zeros`."""
 
-def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of ones, as `zeros_like`."""
 
-def full(shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def full(shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of one value. Options as of `zeros`."""
 
-def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of one value, as `zeros_like`."""
 
-def empty(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def empty(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
 
-def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
 
-def clone(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+def clone(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
 
 def from_numpy(arr: Any, dtype: Any = ..., shape: Any = ..., device: Any = ..., requires_grad: Any = ..., retain_grad: Any = ...) -> array[Any]:

@@ -188,7 +188,7 @@ def strip(error: BaseException) -> None:
         strip(led)
 
 
-def located_call(function: Callable[..., Any]) -> Callable[..., Any]:
+def located_call(function: Function) -> Function:
     """A boundary where an error gets the user's line that called."""
     return boundary(function, _tell_caller)
 

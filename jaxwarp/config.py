@@ -11,8 +11,8 @@ import enum
 import os
 import sys
 import types
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, Literal, NamedTuple
 
 from jaxwarp.boundary import boundary, raise_for_user, show_all
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
@@ -173,8 +173,8 @@ OF_WARP = {
     "verify_fp": Setting(False, (bool,)),
 }
 
-mode: str
-checks: tuple[str, ...]
+mode: Literal["release", "debug"]
+checks: Collection[str]
 max_steps: int
 max_unroll: int
 progress: bool | None

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from jaxwarp import config
 from jaxwarp.boundary import boundary, guarded
+from jaxwarp.config import require
 
 # Those with a meaning here, and the setting that holds where a module says nothing.
 MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
@@ -65,9 +66,9 @@ def require_option(option: str, value: Any) -> None:
         KernelTypeError, KernelValueError: it does not accept the value.
     """
     if option in MEANT:
-        config.require(MEANT[option], value)
+        require(MEANT[option], value)
     elif option in _PROMISED:
-        config.require(option, value)
+        require(option, value)
 
 
 @boundary

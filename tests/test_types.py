@@ -1,5 +1,7 @@
 """What type checkers know of results: `make lint` has pyright read this file, and the tests run it."""
 
+import ast
+from pathlib import Path
 from typing import Any, assert_type
 
 import jax
@@ -53,3 +55,31 @@ def test_arrays_outside_of_jax():
     assert a.list() == [2, 4, 6]
     same: wp.array[float] = wp.clone(a)
     assert same.size == 3
+
+
+def _refused_by_checkers(a: wp.array[float]):
+    """Is never run: an `ignore` that nothing needs is an error for pyright."""
+    wp.zeros(3, dtyp=float)  # pyright: ignore[reportCallIssue]
+    wp.launch(double, dim=3, input=[a, a])  # pyright: ignore[reportCallIssue]
+    wp.jax_kernel(double, vmap_method="nonsense")  # pyright: ignore[reportArgumentType]
+    wp.jax_kernel(double, mode="debgu")  # pyright: ignore[reportArgumentType]
+    wp.jax_callable(twice, vmap_method="nonsense")  # pyright: ignore[reportArgumentType]
+    wp.geometry.neighbors(a, 0.1, 3, 4)  # pyright: ignore[reportCallIssue]
+    wp.geometry.neighbours(a, 0.1, 3)  # pyright: ignore[reportAttributeAccessIssue]
+    wp.config.mode = "debgu"  # pyright: ignore[reportAttributeAccessIssue]
+    wp.config.max_unrol = 8  # pyright: ignore[reportAttributeAccessIssue]
+    a.nump()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_settings_are_known():
+    assert_type(wp.config.max_unroll, int)
+    wp.config.checks = ["bounds", "races"]
+    wp.config.checks = wp.config.SETTINGS["checks"].default
+
+
+def test_arrays_have_what_the_stub_says():
+    source = Path(wp.__file__).with_suffix(".pyi").read_text()
+    (stub,) = (n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "array")
+    declared = {n.target.id for n in stub.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    declared |= {n.name for n in stub.body if isinstance(n, ast.FunctionDef)}
+    assert [name for name in declared if not hasattr(wp.zeros(3), name)] == []

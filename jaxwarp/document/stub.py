@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from typing import Any
 
+from jaxwarp import config
+from jaxwarp.arrays.create import Options
 from jaxwarp.builtins.language.constants import CONSTANTS
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.short_names import AGGREGATES
@@ -28,7 +31,9 @@ _STUB_HEAD = '''\
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Annotated, Any, Generic, List, Tuple, TypeVar
+import builtins
+from collections.abc import Collection
+from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, TypeVar
 
 import jax
 import numpy as np
@@ -64,18 +69,32 @@ class array(Generic[_T]):
     `array([1.0, 2.0], dtype=float)`."""
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
-    def __setattr__(self, name: str, value: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
     shape: Tuple[int, ...]
     ndim: int
     dtype: Any
     size: int
+    strides: Tuple[int, ...]
+    device: Any
+    ptr: Any
+    capacity: int
+    pinned: builtins.bool
+    is_contiguous: builtins.bool
+    grad: Any
+    requires_grad: builtins.bool
+    retain_grad: builtins.bool
     def numpy(self) -> np.ndarray: ...
     def list(self) -> List[Any]: ...
     def item(self) -> Any: ...
     def to_jax(self) -> jax.Array: ...
     def assign(self, source: Any) -> array[_T]: ...
+    def mark_init(self) -> None: ...
+    def mark_read(self) -> None: ...
+    def mark_write(self, **kwargs: Any) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __jax_array__(self) -> jax.Array: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> Tuple[int, int]: ...
     def fill_(self, value: Any) -> array[_T]: ...
     def zero_(self) -> array[_T]: ...
     def reshape(self, *shape: Any) -> array[_T]: ...
@@ -156,6 +175,8 @@ _MAKE_ARRAYS = (
     "from_jax", "from_dlpack", "from_torch",
 )  # fmt: skip
 
+_OF_CONFIG = ("SETTINGS", "OF_WARP", "DeterministicMode", "LaunchArrayAccessMode")
+
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
 _SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
 
@@ -164,7 +185,7 @@ def stub() -> str:
     """The type stub of the package."""
     imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
     imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
-    imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES]
+    imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES if package != "config"]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
     imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
@@ -172,7 +193,7 @@ def stub() -> str:
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
     parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
-    parts += [f"{line}\n" for line in assignments]
+    parts += [_stub_config(), *(f"{line}\n" for line in assignments)]
     parts += [f"{name} = errors.{kind.__name__}\n" for name, kind in ERRORS.items()]
     parts += [f"{name}: float\n" for name in CONSTANTS]
     parts += [f"{name}: int\n" for name in idle.LEVELS]
@@ -189,7 +210,7 @@ def _public_statements(source: str) -> tuple[list[str], list[str]]:
     imports, assignments = [], []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom):
-            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS)
+            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS, "config")
             names = [a for a in node.names if a.asname == a.name and a.name not in hidden]
             imports += [f"from {node.module} import {a.name} as {a.name}" for a in names]
         elif isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
@@ -236,16 +257,28 @@ def _stub_function(name: str, signature: str, doc: str) -> str:
     return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
 
 
+def _stub_config() -> str:
+    """The settings as attributes of an object: of a module's names pyright does not look at what is assigned."""
+    types = inspect.get_annotations(sys.modules["jaxwarp.config"])
+    lines = [f"{name}: {re.sub(r'bool', 'builtins.bool', text)}" for name, text in types.items() if name in config.SETTINGS]
+    lines += [f"{name}: Any" for name in (*config.OF_WARP, *_OF_CONFIG)]
+    body = "".join(f"    {line}\n" for line in lines)
+    return f'class _Config:\n    """Settings of the whole process."""\n\n{body}\nconfig: _Config\n\n'
+
+
 def _stub_maker(name: str) -> str:
     """A function that makes an array."""
     import jaxwarp
 
     function = getattr(jaxwarp, name)
-    starred = {inspect.Parameter.VAR_KEYWORD: "**"}
+    parameters = inspect.signature(function).parameters
     texts = [
-        f"{starred.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
-        for p in inspect.signature(function).parameters.values()
+        f"{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
+        for p in parameters.values()
+        if p.kind is not inspect.Parameter.VAR_KEYWORD
     ]
+    if len(texts) < len(parameters):  # by names that the function's `**options` may have
+        texts += ["*", *(f"{option}: Any = ..." for option in Options._fields if option not in parameters)]
     doc = inspect.cleandoc(function.__doc__).splitlines()[0]
     return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'
 

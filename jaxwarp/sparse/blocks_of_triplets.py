@@ -67,8 +67,8 @@ def sorted_keys(keys: Any) -> tuple[Any, Any]:
     """Keys, (n,) of uint32, in ascending order, and where each was."""
     if not isinstance(keys, HostArray):
         return tuple(sort_bits(keys))
-    found = wp.zeros(keys.shape, wp.uint32, device=keys.device)
-    order = wp.zeros(keys.shape, int, device=keys.device)
+    found: Any = wp.zeros(keys.shape, wp.uint32, device=keys.device)
+    order: Any = wp.zeros(keys.shape, int, device=keys.device)
     if not keys.device.is_cpu:
         found.assign(keys)
         wp.launch(_count_up, keys.shape, [], [order], device=keys.device)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxwarp import compat, config
+from jaxwarp.config import when_changed
 from jaxwarp.errors import CheckError, KernelValueError, located_text
 from jaxwarp.ffi.launch.on_memory import launch_on
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
@@ -51,10 +52,10 @@ def debug_for(kernel: KernelIR, mode: str | None = None) -> Debug | None:
     return debug_now(mode) or (Debug((), config.max_steps) if may_fail(kernel) else None)
 
 
-config.when_changed(_tell_jax)
+when_changed(_tell_jax)
 
 
-def require_mode(where: str, mode: Any) -> str | None:
+def require_mode(where: str, mode: Any) -> Any:
     """A mode, or None.
 
     Raises:

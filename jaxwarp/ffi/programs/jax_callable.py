@@ -27,7 +27,13 @@ from jaxwarp.ffi.launch.calls.converters import make_converter
 from jaxwarp.ffi.launch.calls.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.launch.calls.generics import is_generic, resolve_element
 from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
-from jaxwarp.ffi.launch.calls.options import CallOptions, ModulePreloadMode, require_preload_mode, require_vmap_method
+from jaxwarp.ffi.launch.calls.options import (
+    CallOptions,
+    ModulePreloadMode,
+    VmapMethod,
+    require_preload_mode,
+    require_vmap_method,
+)
 from jaxwarp.ffi.launch.calls.roles import assign_roles, bind_names, call_signature
 from jaxwarp.ffi.launch.checkify import raising
 from jaxwarp.ffi.launch.debug import debug_now
@@ -65,7 +71,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     func: Callable[..., None],
     num_outputs: int = 1,
     graph_mode: GraphMode = GraphMode.JAX,
-    vmap_method: str | None = None,
+    vmap_method: VmapMethod | None = None,
     output_dims: Any = None,
     in_out_argnames: Iterable[str] | None = None,
     stage_in_argnames: Iterable[str] | None = None,
@@ -244,7 +250,7 @@ class JaxCallable:
 
     @boundary
     def __call__(
-        self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any
+        self, *args: Any, output_dims: Any = None, vmap_method: VmapMethod | None = None, **kwargs: Any
     ) -> list[Result]:
         """Runs the function on its inputs and returns its outputs as a list.
 

@@ -81,7 +81,8 @@ def tri_tri_adjacency(indices: Any, vertex_count: int | None = None, return_neig
 
 
 def _on_host(indices: HostArray) -> tuple[Any, Any]:
-    neighbors, edges = (wp.zeros(indices.shape, dtype=int, device="cpu") for _ in range(2))
+    made: list[Any] = [wp.zeros(indices.shape, dtype=int, device="cpu") for _ in range(2)]
+    neighbors, edges = made
 
     def run() -> None:
         if indices.shape[0]:

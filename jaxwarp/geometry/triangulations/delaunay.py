@@ -153,7 +153,7 @@ def delaunay_edge_flip(
 def _on_host(indices: HostArray, points: Any, reference: Any, limits: tuple[Any, ...]) -> Any:
     """Writes `indices`, and gives how many edges were flipped."""
     indices.require_writable("written by delaunay_edge_flip")
-    count = wp.zeros(1, dtype=int, device=indices.device)
+    count: Any = wp.zeros(1, dtype=int, device=indices.device)
 
     def run() -> None:
         count.zero_()

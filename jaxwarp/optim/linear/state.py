@@ -217,12 +217,12 @@ class LinearSolverState:
         progress, square, limit = self._cur_iter_and_condition, iteration.square, iteration.limit
         progress.fill_(-iteration.length)
         count, condition = progress[0:1], progress[1:2]
-        is_told = isinstance(self._callback, wp.Kernel)
+        kernel: Any = self._callback if isinstance(self._callback, wp.Kernel) else None
 
         def look() -> None:
             wp.launch(_go_on, 1, [square, limit, iteration.length, self._maxiter, progress], device=progress.device)
-            if is_told:
-                wp.launch(self._callback, 1, [count, square, limit], device=progress.device)
+            if kernel is not None:
+                wp.launch(kernel, 1, [count, square, limit], device=progress.device)
 
         def cycle() -> None:
             iteration.run()

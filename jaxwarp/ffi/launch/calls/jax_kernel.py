@@ -36,7 +36,14 @@ from jaxwarp.ffi.launch.calls.dims import (
 )
 from jaxwarp.ffi.launch.calls.generics import fill_generic, is_generic, resolve_element
 from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
-from jaxwarp.ffi.launch.calls.options import CallOptions, ModulePreloadMode, require_preload_mode, require_vmap_method
+from jaxwarp.ffi.launch.calls.options import (
+    CallOptions,
+    Mode,
+    ModulePreloadMode,
+    VmapMethod,
+    require_preload_mode,
+    require_vmap_method,
+)
 from jaxwarp.ffi.launch.calls.roles import (
     assign_roles,
     bind_names,
@@ -106,7 +113,7 @@ def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> l
 def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     kernel: Kernel,
     num_outputs: int = 1,
-    vmap_method: str | None = None,
+    vmap_method: VmapMethod | None = None,
     launch_dims: Any = None,
     output_dims: Any = None,
     in_out_argnames: Iterable[str] | None = None,
@@ -115,7 +122,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     has_side_effect: bool = False,
     block_dim: int | str | None = None,
     sharding_rule: str | None = None,
-    mode: str | None = None,
+    mode: Mode | None = None,
     named_outputs: bool = False,
 ) -> JaxKernel:
     """Makes a function of JAX values of a kernel.
@@ -248,7 +255,7 @@ class JaxKernel:
         *args: Any,
         launch_dims: Any = None,
         output_dims: Any = None,
-        vmap_method: str | None = None,
+        vmap_method: VmapMethod | None = None,
         **kwargs: Any,
     ) -> list[Result]:
         """Launches the kernel on its inputs and returns its outputs as a list.

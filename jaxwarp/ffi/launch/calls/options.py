@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from jaxwarp.errors import KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.dims import (
@@ -12,7 +12,11 @@ from jaxwarp.ffi.launch.calls.dims import (
 )
 from jaxwarp.unlocked import cached_property
 
-VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+VmapMethod: TypeAlias = Literal[
+    "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"
+]
+VMAP_METHODS = (None, *get_args(VmapMethod))
+Mode: TypeAlias = Literal["release", "debug"]
 
 
 class ModulePreloadMode(enum.IntEnum):
