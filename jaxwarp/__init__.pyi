@@ -1405,6 +1405,18 @@ def atan(x: Any) -> Any:
     The arc tangent, in radians.
     """
 
+def atan2(y: Any, x: Any) -> Any:
+    """`atan2(y: Float, x: Float) -> Float`
+
+    The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
+    """
+
+def hypot(x: Any, y: Any) -> Any:
+    """`hypot(x: Float, y: Float) -> Float`
+
+    sqrt(x * x + y * y), without overflow on the way. The derivatives at the origin are 0.
+    """
+
 def sinh(x: Any) -> Any:
     """`sinh(x: Float) -> Float`
 
@@ -1451,12 +1463,6 @@ def erfc(x: Any) -> Any:
     """`erfc(x: Float) -> Float`
 
     1 - erf(x), accurate for large x.
-    """
-
-def atan2(y: Any, x: Any) -> Any:
-    """`atan2(y: Float, x: Float) -> Float`
-
-    The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
     """
 
 def pow(x: Any, y: Any) -> Any:
