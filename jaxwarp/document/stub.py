@@ -6,9 +6,10 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.constants import CONSTANTS
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.short_names import AGGREGATES
@@ -67,23 +68,6 @@ class array(Generic[_T]):
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
-    shape: Tuple[int, ...]
-    ndim: int
-    dtype: Any
-    size: int
-    def numpy(self) -> np.ndarray: ...
-    def list(self) -> List[Any]: ...
-    def item(self) -> Any: ...
-    def to_jax(self) -> jax.Array: ...
-    def assign(self, source: Any) -> array[_T]: ...
-    def fill_(self, value: Any) -> array[_T]: ...
-    def zero_(self) -> array[_T]: ...
-    def reshape(self, *shape: Any) -> array[_T]: ...
-    def flatten(self) -> array[_T]: ...
-    def transpose(self, axes: Any = ...) -> array[_T]: ...
-    def contiguous(self) -> array[_T]: ...
-    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
-    def view(self, dtype: Any) -> array[Any]: ...
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> int: ...
@@ -115,7 +99,7 @@ class array(Generic[_T]):
     def __pos__(self) -> Any: ...
     def __abs__(self) -> Any: ...
     def __invert__(self) -> Any: ...
-
+@MEMBERS@
 # Warp's classes of types, which take what `Any` takes here.
 Int = Any
 Float = Any
@@ -150,6 +134,19 @@ class _Scalar:
 
 '''
 
+# What `HostArray` has for jaxwarp itself. All else that it has without an underscore is for users.
+INTERNAL = frozenset((
+    "begin", "components", "in_records", "indexed", "jax_value", "label", "leaves", "name", "new_like", "owner",
+    "platform", "region", "require_scope", "require_writable", "scope", "token", "type", "value", "whole",
+))  # fmt: skip
+# Types as the stub names them; others are Any there. Its `bool` is the scalar type of kernels.
+_TYPES = {
+    **dict.fromkeys(("HostArray", "LiveArray", "MemoryArray"), "array[_T]"),
+    **{t: t for t in ("int", "None", "np.ndarray", "jax.Array")},
+    "tuple[int, ...]": "Tuple[int, ...]",
+    "list[Any]": "List[Any]",
+}
+
 # Of these the type is that of an argument of a kernel; inside of `jax_callable` they make what stands for one.
 _MAKE_ARRAYS = (
     "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "clone", "from_numpy",
@@ -168,7 +165,11 @@ def stub() -> str:
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
     imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
-    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
+    parts = [
+        _STUB_HEAD,
+        "".join(f"{line}\n" for line in sorted(imports)),
+        _STUB_CLASSES.replace("@MEMBERS@", _members()),
+    ]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
     parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
@@ -182,6 +183,39 @@ def stub() -> str:
     for name, signature, doc in _callables():
         parts.append(_stub_function(name, signature, doc))
     return "".join(parts).rstrip("\n") + "\n"
+
+
+def array_members() -> dict[str, Any]:
+    """Return the attributes and methods of arrays outside of JAX that users have, by name."""
+    found = {name: value for kind in reversed(HostArray.__mro__) for name, value in vars(kind).items()}
+    return {n: value for n, value in found.items() if not n.startswith("_") and n not in INTERNAL}
+
+
+def _members() -> str:
+    members = sorted(array_members().items(), key=lambda member: inspect.isfunction(member[1]))
+    return "".join(_stub_member(name, value) for name, value in members).rstrip("\n") + "\n"
+
+
+def _stub_member(name: str, value: Any) -> str:
+    if inspect.isfunction(value):
+        returns = "array[Any]" if name == "view" else _type_of(value)
+        parameters = ", ".join(["self", *_parameters(value)[1:]])
+        doc = (inspect.getdoc(getattr(HostArray, name)) or "").partition("\n\n")[0].replace("\n", "\n" + " " * 8)
+        return f'    def {name}({parameters}) -> {returns}:\n        """{doc}"""\n\n'
+    getter: Any = value.fget if isinstance(value, property) else value.func
+    return f"    {name}: {_type_of(getter)}\n"
+
+
+def _type_of(function: Callable[..., Any]) -> str:
+    return _TYPES.get(inspect.signature(function).return_annotation, "Any")
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return [
+        f"{stars.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
+        for p in inspect.signature(function).parameters.values()
+    ]
 
 
 def _public_statements(source: str) -> tuple[list[str], list[str]]:
@@ -241,13 +275,8 @@ def _stub_maker(name: str) -> str:
     import jaxwarp
 
     function = getattr(jaxwarp, name)
-    starred = {inspect.Parameter.VAR_KEYWORD: "**"}
-    texts = [
-        f"{starred.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
-        for p in inspect.signature(function).parameters.values()
-    ]
     doc = inspect.cleandoc(function.__doc__).splitlines()[0]
-    return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'
+    return f'def {name}({", ".join(_parameters(function))}) -> array[Any]:\n    """{doc}"""\n\n'
 
 
 def _stub_idle(name: str, value: Any) -> str:
