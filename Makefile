@@ -26,7 +26,7 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-26s %s\n", $$1, $$2}'
 
-generated: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
+generated: $(VENV)/ready  ## write what is generated: the type stub, pages and tables in docs, the grammar of the IR
 	$(BIN)/python -m jaxwarp.document
 
 docs: $(VENV)/ready generated  ## the documentation as a site in build/site, with the API, the gallery and a search

@@ -244,39 +244,10 @@ class array(Generic[_T]):
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
-    shape: Tuple[int, ...]
-    ndim: int
-    dtype: Any
-    size: int
-    strides: Tuple[int, ...]
-    device: Any
-    ptr: Any
-    capacity: int
-    pinned: builtins.bool
-    is_contiguous: builtins.bool
-    grad: Any
-    requires_grad: builtins.bool
-    retain_grad: builtins.bool
-    def numpy(self) -> np.ndarray: ...
-    def list(self) -> List[Any]: ...
-    def item(self) -> Any: ...
-    def to_jax(self) -> jax.Array: ...
-    def assign(self, source: Any) -> array[_T]: ...
-    def mark_init(self) -> None: ...
-    def mark_read(self) -> None: ...
-    def mark_write(self, **kwargs: Any) -> None: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __jax_array__(self) -> jax.Array: ...
     def __dlpack__(self, **options: Any) -> Any: ...
     def __dlpack_device__(self) -> Tuple[int, int]: ...
-    def fill_(self, value: Any) -> array[_T]: ...
-    def zero_(self) -> array[_T]: ...
-    def reshape(self, *shape: Any) -> array[_T]: ...
-    def flatten(self) -> array[_T]: ...
-    def transpose(self, axes: Any = ...) -> array[_T]: ...
-    def contiguous(self) -> array[_T]: ...
-    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
-    def view(self, dtype: Any) -> array[Any]: ...
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> int: ...
@@ -308,6 +279,72 @@ class array(Generic[_T]):
     def __pos__(self) -> Any: ...
     def __abs__(self) -> Any: ...
     def __invert__(self) -> Any: ...
+    dtype: Any
+    shape: Tuple[int, ...]
+    ndim: int
+    size: int
+    strides: Tuple[int, ...]
+    is_contiguous: builtins.bool
+    ptr: Any
+    device: Any
+    is_writable: builtins.bool
+    capacity: int
+    pinned: builtins.bool
+    retain_grad: builtins.bool
+    requires_grad: builtins.bool
+    grad: Any
+    def assign(self, src: Any) -> array[_T]:
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+
+    def fill_(self, value: Any) -> array[_T]:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+
+    def zero_(self) -> array[_T]:
+        """Sets every element to zero."""
+
+    def numpy(self) -> np.ndarray:
+        """Return the contents as a NumPy array: a view on the CPU, a read-only copy from a GPU."""
+
+    def list(self) -> List[Any]:
+        """The elements in order: numbers of Python, or values of the element's type as kernels have them."""
+
+    def item(self) -> Any:
+        """The only element, as `list` has it."""
+
+    def fill(self, value: Any) -> array[_T]:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+
+    def mark_init(self) -> None:
+        """Does nothing: tapes find out what is overwritten."""
+
+    def mark_read(self) -> None:
+        """Does nothing: tapes find out what is read."""
+
+    def mark_write(self, **_: Any) -> None:
+        """Does nothing: tapes find out what is written."""
+
+    def reshape(self, *extents: Any, shape: Any = ...) -> array[_T]:
+        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
+        contiguous."""
+
+    def flatten(self) -> array[_T]:
+        """The same memory with one axis. The array must be contiguous."""
+
+    def transpose(self, axes: Any = ...) -> array[_T]:
+        """The same memory with its axes in another order; None: reversed."""
+
+    def view(self, dtype: Any) -> array[Any]:
+        """The same memory with another element type: one of the same size, or scalars of the same size as components of
+        the last axes, or no components."""
+
+    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]:
+        """The array on a device: itself, if it is there, else a copy, with a gradient of its own."""
+
+    def contiguous(self) -> array[_T]:
+        """The array itself if its elements lie side by side, else a copy."""
+
+    def to_jax(self) -> jax.Array:
+        """See `jaxwarp.to_jax`."""
 
 # Warp's classes of types, which take what `Any` takes here.
 Int = Any
@@ -1473,6 +1510,18 @@ def atan(x: Any) -> Any:
     The arc tangent, in radians.
     """
 
+def atan2(y: Any, x: Any) -> Any:
+    """`atan2(y: Float, x: Float) -> Float`
+
+    The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
+    """
+
+def hypot(x: Any, y: Any) -> Any:
+    """`hypot(x: Float, y: Float) -> Float`
+
+    sqrt(x * x + y * y), without overflow on the way. The derivatives at the origin are 0.
+    """
+
 def sinh(x: Any) -> Any:
     """`sinh(x: Float) -> Float`
 
@@ -1519,12 +1568,6 @@ def erfc(x: Any) -> Any:
     """`erfc(x: Float) -> Float`
 
     1 - erf(x), accurate for large x.
-    """
-
-def atan2(y: Any, x: Any) -> Any:
-    """`atan2(y: Float, x: Float) -> Float`
-
-    The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
     """
 
 def pow(x: Any, y: Any) -> Any:

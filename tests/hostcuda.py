@@ -142,7 +142,10 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
         if done.returncode:
             kept = library.with_suffix(".failed.cc")
             kept.write_text(unit)
-            raise AssertionError(f"the CUDA text, {kept}, does not compile as C++:\n{done.stderr}")
+            raise AssertionError(
+                f"the CUDA text, {kept}, does not compile as C++:\n{done.stderr}\n"
+                f"A function of CUDA's that is not declared: declare it in {SHIM}."
+            )
         # Renaming is atomic: another process sees the whole library or none.
         os.replace(built, library)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,6 +155,26 @@ def test_the_compiler_loads_without_jax():
         f"for name in {heads!r}: importlib.import_module('jaxwarp.' + name)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def map_of_folders() -> list[list[list[str]]]:
+    """The names that each row of CONTRIBUTING.md's two tables begins with."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    tables = re.findall(r"^\| Folder .*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return [[re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()] for table in tables]
+
+
+def test_the_map_has_every_folder_in_its_place():
+    """CONTRIBUTING.md says what each folder and module of the package holds, in the order of LAYERS."""
+    line, beside = map_of_folders()
+    found = [name for row in line for name in row]
+    assert sorted(found) == sorted(name for names in LAYERS for name in names), "LAYERS and the map differ"
+    places = [layer(name) for name in found]
+    assert places == sorted(places, key=lambda n: n or 0), "the map is in another order than LAYERS"
+    heads = {module.split(".")[0] for module in MODULES} - {"", "__main__"}
+    missing = heads - {*found, *(name for row in beside for name in row)}
+    assert not missing, f"CONTRIBUTING.md's map lacks {missing}"
+    assert {name for row in beside for name in row} == {head for head in heads if layer(head) is None}
 
 
 def test_folders_are_small():

@@ -45,13 +45,13 @@ def test_pages_of_the_design_are_short_and_say_what_and_what_not(page):
     assert "Rejected" in text, "say what was rejected, and why"
 
 
-def test_pages_of_the_design_name_files_and_tests_that_exist():
-    folders = [ROOT / name for name in ("jaxwarp", "tests", "tools", "examples", "benchmarks")]
+def test_pages_for_contributors_name_files_and_tests_that_exist():
+    folders = [ROOT / name for name in ("jaxwarp", "tests", "tools", "examples", "benchmarks", "docs")]
     files = [path for folder in folders for path in folder.rglob("*")]
     places = {f"/{p.relative_to(ROOT).as_posix()}{'/' * p.is_dir()}" for p in (*folders, *files)}
     tests = {name for path in files if path.suffix == ".py" for name in re.findall(r"def (test_\w+)", path.read_text())}
     ends = {place[n:] for place in places for n, letter in enumerate(place) if letter == "/"}
-    for page in DESIGN:
+    for page in (*DESIGN, ROOT / "CONTRIBUTING.md"):
         text = page.read_text()
         assert [f for f in QUOTED_FILE.findall(text) if f"/{f}" not in ends] == [], page.name
         assert [t for t in QUOTED_TEST.findall(text) if t not in tests] == [], page.name

@@ -1,7 +1,5 @@
 """What type checkers know of results: `make lint` has pyright read this file, and the tests run it."""
 
-import ast
-from pathlib import Path
 from typing import Any, assert_type
 
 import jax
@@ -75,11 +73,3 @@ def test_settings_are_known():
     assert_type(wp.config.max_unroll, int)
     wp.config.checks = ["bounds", "races"]
     wp.config.checks = wp.config.SETTINGS["checks"].default
-
-
-def test_arrays_have_what_the_stub_says():
-    source = Path(wp.__file__).with_suffix(".pyi").read_text()
-    (stub,) = (n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "array")
-    declared = {n.target.id for n in stub.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
-    declared |= {n.name for n in stub.body if isinstance(n, ast.FunctionDef)}
-    assert [name for name in declared if not hasattr(wp.zeros(3), name)] == []

@@ -7,11 +7,12 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jaxwarp import config
 from jaxwarp.arrays.create import Options
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.constants import CONSTANTS
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.short_names import AGGREGATES
@@ -70,39 +71,10 @@ class array(Generic[_T]):
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
-    shape: Tuple[int, ...]
-    ndim: int
-    dtype: Any
-    size: int
-    strides: Tuple[int, ...]
-    device: Any
-    ptr: Any
-    capacity: int
-    pinned: builtins.bool
-    is_contiguous: builtins.bool
-    grad: Any
-    requires_grad: builtins.bool
-    retain_grad: builtins.bool
-    def numpy(self) -> np.ndarray: ...
-    def list(self) -> List[Any]: ...
-    def item(self) -> Any: ...
-    def to_jax(self) -> jax.Array: ...
-    def assign(self, source: Any) -> array[_T]: ...
-    def mark_init(self) -> None: ...
-    def mark_read(self) -> None: ...
-    def mark_write(self, **kwargs: Any) -> None: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __jax_array__(self) -> jax.Array: ...
     def __dlpack__(self, **options: Any) -> Any: ...
     def __dlpack_device__(self) -> Tuple[int, int]: ...
-    def fill_(self, value: Any) -> array[_T]: ...
-    def zero_(self) -> array[_T]: ...
-    def reshape(self, *shape: Any) -> array[_T]: ...
-    def flatten(self) -> array[_T]: ...
-    def transpose(self, axes: Any = ...) -> array[_T]: ...
-    def contiguous(self) -> array[_T]: ...
-    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
-    def view(self, dtype: Any) -> array[Any]: ...
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> int: ...
@@ -134,7 +106,7 @@ class array(Generic[_T]):
     def __pos__(self) -> Any: ...
     def __abs__(self) -> Any: ...
     def __invert__(self) -> Any: ...
-
+@MEMBERS@
 # Warp's classes of types, which take what `Any` takes here.
 Int = Any
 Float = Any
@@ -169,6 +141,20 @@ class _Scalar:
 
 '''
 
+# What `HostArray` has for jaxwarp itself. All else that it has without an underscore is for users.
+INTERNAL = frozenset((
+    "begin", "components", "in_records", "indexed", "jax_value", "label", "leaves", "name", "new_like", "owner",
+    "platform", "region", "require_scope", "require_writable", "scope", "token", "type", "value", "whole",
+))  # fmt: skip
+# Types as the stub names them; others are Any there. Its `bool` is the scalar type of kernels.
+_TYPES = {
+    **dict.fromkeys(("HostArray", "LiveArray", "MemoryArray"), "array[_T]"),
+    "bool": "builtins.bool",
+    **{t: t for t in ("int", "None", "np.ndarray", "jax.Array")},
+    "tuple[int, ...]": "Tuple[int, ...]",
+    "list[Any]": "List[Any]",
+}
+
 # Of these the type is that of an argument of a kernel; inside of `jax_callable` they make what stands for one.
 _MAKE_ARRAYS = (
     "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "clone", "from_numpy",
@@ -189,7 +175,11 @@ def stub() -> str:
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
     imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
-    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
+    parts = [
+        _STUB_HEAD,
+        "".join(f"{line}\n" for line in sorted(imports)),
+        _STUB_CLASSES.replace("@MEMBERS@", _members()),
+    ]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
     parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
@@ -203,6 +193,39 @@ def stub() -> str:
     for name, signature, doc in _callables():
         parts.append(_stub_function(name, signature, doc))
     return "".join(parts).rstrip("\n") + "\n"
+
+
+def array_members() -> dict[str, Any]:
+    """Return the attributes and methods of arrays outside of JAX that users have, by name."""
+    found = {name: value for kind in reversed(HostArray.__mro__) for name, value in vars(kind).items()}
+    return {n: value for n, value in found.items() if not n.startswith("_") and n not in INTERNAL}
+
+
+def _members() -> str:
+    members = sorted(array_members().items(), key=lambda member: inspect.isfunction(member[1]))
+    return "".join(_stub_member(name, value) for name, value in members).rstrip("\n") + "\n"
+
+
+def _stub_member(name: str, value: Any) -> str:
+    if inspect.isfunction(value):
+        returns = "array[Any]" if name == "view" else _type_of(value)
+        parameters = ", ".join(["self", *_parameters(value)[1:]])
+        doc = (inspect.getdoc(getattr(HostArray, name)) or "").partition("\n\n")[0].replace("\n", "\n" + " " * 8)
+        return f'    def {name}({parameters}) -> {returns}:\n        """{doc}"""\n\n'
+    getter: Any = value.fget if isinstance(value, property) else value.func
+    return f"    {name}: {_type_of(getter)}\n"
+
+
+def _type_of(function: Callable[..., Any]) -> str:
+    return _TYPES.get(inspect.signature(function).return_annotation, "Any")
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return [
+        f"{stars.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
+        for p in inspect.signature(function).parameters.values()
+    ]
 
 
 def _public_statements(source: str) -> tuple[list[str], list[str]]:
@@ -260,7 +283,8 @@ def _stub_function(name: str, signature: str, doc: str) -> str:
 def _stub_config() -> str:
     """The settings as attributes of an object: of a module's names pyright does not look at what is assigned."""
     types = inspect.get_annotations(sys.modules["jaxwarp.config"])
-    lines = [f"{name}: {re.sub(r'bool', 'builtins.bool', text)}" for name, text in types.items() if name in config.SETTINGS]
+    types = {name: text.replace("bool", "builtins.bool") for name, text in types.items() if name in config.SETTINGS}
+    lines = [f"{name}: {text}" for name, text in types.items()]
     lines += [f"{name}: Any" for name in (*config.OF_WARP, *_OF_CONFIG)]
     body = "".join(f"    {line}\n" for line in lines)
     return f'class _Config:\n    """Settings of the whole process."""\n\n{body}\nconfig: _Config\n\n'
@@ -271,14 +295,10 @@ def _stub_maker(name: str) -> str:
     import jaxwarp
 
     function = getattr(jaxwarp, name)
-    parameters = inspect.signature(function).parameters
-    texts = [
-        f"{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
-        for p in parameters.values()
-        if p.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    if len(texts) < len(parameters):  # by names that the function's `**options` may have
-        texts += ["*", *(f"{option}: Any = ..." for option in Options._fields if option not in parameters)]
+    texts = _parameters(function)
+    if texts[-1].startswith("**"):  # by names that these options may have
+        others = [option for option in Options._fields if option not in inspect.signature(function).parameters]
+        texts[-1:] = ["*", *(f"{option}: Any = ..." for option in others)]
     doc = inspect.cleandoc(function.__doc__).splitlines()[0]
     return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'
 

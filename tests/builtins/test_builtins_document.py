@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.document import __main__ as document
 from jaxwarp.document.builtins import accepted_types, reference
-from jaxwarp.document.stub import stub
+from jaxwarp.document.stub import INTERNAL, stub
 
 
 @pytest.mark.parametrize(("path", "text"), document.GENERATED.items(), ids=lambda value: getattr(value, "name", ""))
@@ -45,6 +46,19 @@ def test_the_stub_has_every_public_name():
     assert public <= named, sorted(public - named)
     for name in named:
         assert name.startswith("_") or hasattr(jaxwarp, name), name
+
+
+def test_the_stub_and_the_page_have_all_that_arrays_have():
+    """Without a line for each: what is not for users is in `INTERNAL` of document/stub.py."""
+    array = next(n for n in ast.parse(stub()).body if isinstance(n, ast.ClassDef) and n.name == "array")
+    methods = {n.name for n in array.body if isinstance(n, ast.FunctionDef)}
+    attributes = {n.target.id for n in array.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    assert methods >= {"reshape", "fill_", "to"}
+    assert attributes >= {"shape", "grad", "device"}
+    public = {n for n in dir(jaxwarp.zeros(1, dtype=float)) if not n.startswith("_")} - INTERNAL
+    assert public == {name for name in methods | attributes if not name.startswith("_")}
+    page = (document.DOCS / "arrays.md").read_text()
+    assert [name for name in sorted(public) if not re.search(rf"[`.]{name}\b", page)] == [], "name it in docs/arrays.md"
 
 
 def test_stub_parameters():

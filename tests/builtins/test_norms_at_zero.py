@@ -90,6 +90,30 @@ def test_not_a_number_stays():
 
 
 @wp.kernel
+def hypotenuses(x: wp.array[wp.float64], y: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    out[i] = wp.hypot(x[i], y[i])
+
+
+def test_hypot_in_jax():
+    """Where the squares overflow or underflow too; at the origin all derivatives are finite, the first ones 0."""
+    run = wp.jax_kernel(hypotenuses)
+    x = np.array([3.0, -0.3, 1e300, 3e-300, 0.0, 0.0, np.inf, -np.inf])
+    y = np.array([-4.0, 0.2, 1e300, 4e-300, -2.0, 0.0, np.nan, 1.0])
+    np.testing.assert_allclose(run(x, y)[0], np.hypot(x, y), rtol=4e-16)
+    x, y = x[:6], y[:6]
+    length = np.where(np.hypot(x, y) == 0, 1.0, np.hypot(x, y))
+    by = jax.grad(lambda x, y: run(x, y)[0].sum(), (0, 1))(x, y)
+    np.testing.assert_allclose(by, [x / length, y / length], rtol=1e-15)
+    tangent = jax.jvp(lambda x, y: run(x, y)[0], (x, y), (np.ones(6), 2 * np.ones(6)))[1]
+    np.testing.assert_allclose(tangent, by[0] + 2 * by[1], rtol=1e-15)
+    second = np.array(jax.jvp(jax.grad(lambda x: run(x, y)[0].sum()), (x,), (np.ones(6),))[1])
+    assert np.isfinite(second).all()
+    near = np.array([0, 1, 4])
+    np.testing.assert_allclose(second[near], y[near] ** 2 / length[near] ** 3, rtol=1e-14)
+
+
+@wp.kernel
 def clamped(x: wp.array[float], low: wp.array[float], high: wp.array[float], out: wp.array[float]):
     i = wp.tid()
     out[i] = wp.clamp(x[i], low[i], high[i])

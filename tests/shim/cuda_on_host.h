@@ -39,6 +39,7 @@ FOR_BOTH_PRECISIONS(DECLARE_UNARY)
 double pow(double, double); float powf(float, float);
 double fmod(double, double); float fmodf(float, float);
 double atan2(double, double); float atan2f(float, float);
+double hypot(double, double); float hypotf(float, float);
 double copysign(double, double); float copysignf(float, float);
 double fma(double, double, double); float fmaf(float, float, float);
 }

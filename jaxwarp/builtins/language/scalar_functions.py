@@ -12,20 +12,19 @@ import numpy as np
 from jaxwarp.builtins.language.function import Function, Interval, Table, require_vec
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
-from jaxwarp.builtins.scalar_ops import ROWS, row_of_atomic
+from jaxwarp.builtins.scalar_ops import ELEMENTARY, ROWS, row_of_atomic
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import SCALAR_BY_DTYPE, Scalar, as_dtype, uint32
 
 # Rows that are functions of the language as they stand, on scalars. Operands' names are for the page.
-_OF_ONE_FLOAT = (
-    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
-    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
-)
 _SCALAR_ROWS = {
     "Rounding": {"floor": "x", "ceil": "x", "trunc": "x", "round": "x", "rint": "x"},
-    "Elementary functions": {**dict.fromkeys(_OF_ONE_FLOAT, "x"), "atan2": "y, x", "pow": "x, y"},
+    "Elementary functions": {
+        **{row.name: ("x", "x, y")[len(row.domain) - 1] for row in ELEMENTARY},
+        "atan2": "y, x", "pow": "x, y",
+    },
     "Arithmetic": {"fma": "a, b, c", "copysign": "x, y"},
     "Bits": {"popcount": "x", "clz": "x", "ctz": "x"},
 }

@@ -83,6 +83,12 @@ def _atan2_partials(o: PartialOps, out: Value, y: Value, x: Value) -> tuple[Valu
     return o.select(is_steep, second, first), o.neg(o.select(is_steep, first, second))
 
 
+def _hypot_partials(o: PartialOps, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    """(x, y) / out, and 0 at the origin, where there is no derivative."""
+    divisor = o.select(o.eq(out, 0.0), 1.0, out)
+    return o.div(x, divisor), o.div(y, divisor)
+
+
 def _erf_slope(o: PartialOps, x: Value) -> Value:
     return o.mul(2.0 / math.sqrt(math.pi), o.exp(o.neg(o.mul(x, x))))
 
@@ -142,6 +148,8 @@ ELEMENTARY = (
     _elementary("atan2", np.arctan2, _atan2_partials, (-10.0, 10.0), (-10.0, 10.0), ulp=(3, 2),
         llvm=vector_math.atan2, doc="The angle of the point (x, y) in radians; the arguments are y, x. The"
         " derivatives at the origin are 0."),
+    _elementary("hypot", np.hypot, _hypot_partials, (-10.0, 10.0), (-10.0, 10.0), ulp=(3, 2), llvm=vector_math.hypot,
+        doc="sqrt(x * x + y * y), without overflow on the way. The derivatives at the origin are 0."),
     _elementary("sinh", np.sinh, lambda o, out, x: (o.cosh(x),), (-80.0, 80.0), ulp=(3, 3),
         llvm=vector_math.sinh, doc="The hyperbolic sine."),
     _elementary("cosh", np.cosh, lambda o, out, x: (o.sinh(x),), (-80.0, 80.0), ulp=(2, 2),

@@ -229,6 +229,24 @@ def cbrt(x: Num) -> Num:
     return where((a > 0.0) & (a < INF), value, x)
 
 
+# Up to the first of these, squares lose what counts; beyond the second, their sum may overflow.
+_SQUARED_RANGE = {"f32": (2.0**-50, 2.0**62), "f64": (2.0**-450, 2.0**510)}
+_SQUARED_SCALE = {"f32": 2.0**90, "f64": 2.0**600}
+
+
+def hypot(x: Num, y: Num) -> Num:
+    """The root of the sum of squares of numbers that a power of two makes neither tiny nor large."""
+    a, b = abs(x), abs(y)
+    high, low = where(a > b, a, b), where(a > b, b, a)
+    (least, most), power = _SQUARED_RANGE[x.kind], _SQUARED_SCALE[x.kind]
+    is_tiny, is_large = high < least, high > most
+    scale_in = where(is_tiny, power, where(is_large, x.like(1.0 / power), 1.0))
+    scale_out = where(is_tiny, 1.0 / power, where(is_large, x.like(power), 1.0))
+    high, low = high * scale_in, low * scale_in
+    value = fma(high, high, low * low).sqrt() * scale_out
+    return where(a.equals(INF) | b.equals(INF), INF, value)
+
+
 # The error function
 
 

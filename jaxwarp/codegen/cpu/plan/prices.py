@@ -10,24 +10,24 @@ latency without a measurement are the values that AMD and Intel publish.
 
 from __future__ import annotations
 
+from jaxwarp.builtins.scalar_ops import ELEMENTARY
+
 # Work: cycles that a register of an operation keeps units busy; OPERATION (three a cycle) for what is not listed.
 # Divisions have one unit. Elementary functions and powers are formulas of 30 to 100 instructions: a sine takes 12
 # cycles; the sine, exponential and power of cpu.py's `elementary` take 75.
 OPERATION = 1 / 3
-_ELEMENTARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
-    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
-)  # fmt: skip
+_ELEMENTARY = [row.name for row in ELEMENTARY]
 CYCLES = {
-    **dict.fromkeys(("div", "floordiv", "mod", "cbrt"), 5), "sqrt": 6, "rsqrt": 11,
-    **dict.fromkeys(_ELEMENTARY, 16), "pow": 40, **dict.fromkeys(("min_number", "max_number"), 7 * OPERATION),
+    **dict.fromkeys(_ELEMENTARY, 16), "pow": 40,
+    **dict.fromkeys(("div", "floordiv", "mod", "cbrt"), 5), "sqrt": 6, "rsqrt": 11, "hypot": 11,
+    **dict.fromkeys(("min_number", "max_number"), 7 * OPERATION),
 }  # fmt: skip
 
 # Latency: cycles until a result is there; 1 for what is not listed, and for integers but for their products. Of a sine:
 # a loop that carries one, times a number and added, takes 38 an iteration with one register.
 LATENCIES = {
     **dict.fromkeys(("add", "sub", "mul", "fma", "cast", "floor", "ceil", "trunc", "rint"), 4), "neg": 0,
-    "div": 13, "sqrt": 16, "rsqrt": 29, **dict.fromkeys(_ELEMENTARY, 35), "pow": 80,
+    **dict.fromkeys(_ELEMENTARY, 35), "div": 13, "sqrt": 16, "rsqrt": 29, "pow": 80,
     **dict.fromkeys(("min_number", "max_number"), 8),
 }  # fmt: skip
 # Lanes that follow links take 0.75 to 0.9 of the time with four registers: a gather's latency is more than a load's.
