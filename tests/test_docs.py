@@ -16,6 +16,7 @@ PAGES = [
     "docs/from_jax.md",
     "docs/calls.md",
     "docs/performance.md",
+    "docs/costs.md",
     "docs/gpus.md",
     "docs/language.md",
     "docs/structs.md",
