@@ -20,13 +20,12 @@ from jaxwarp.arrays.held import VALUES, Held, flat, token_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
-from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.calls.converters import plain_numbers
+from jaxwarp.ffi.launch.code import CodeKey, key_of
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
-from jaxwarp.ffi.launch.native_launch import code_of
-from jaxwarp.ffi.launch.on_memory import CudaLaunch
-from jaxwarp.ffi.launch.spec import IN_OUT, Launch
+from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
+from jaxwarp.ffi.launch.spec import IN_OUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.by_value import ByValue
 from jaxwarp.memory.gpu.scope import GpuScope, region_of_tensor
@@ -198,7 +197,7 @@ class _Known:
         records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
         launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
         shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
-        self._code = self._compiled(checked, launch, shapes)
+        self._code = self._compiled(checked, key_of(launch, shapes))
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
             for shape, param in zip(shapes, launch.kernel.params, strict=True)
@@ -225,9 +224,8 @@ class _Known:
         # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.
         self._numbers: list[tuple[Any, Any, int]] = [(_NOTHING, None, 0)] * len(plan.arguments)
 
-    def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> Any:
-        del checked
-        return code_of(launch.kernel, launch.fma, launch.grid, shapes)
+    def _compiled(self, checked: Checked, key: CodeKey) -> Any:
+        return loaded_on(checked.scope, key)
 
     def operands(self, seen: Sequence[Any]) -> Any:
         """Return the addresses of the arguments, and their operands, which are None for arrays. Return None if memory
@@ -332,12 +330,11 @@ class _KnownOnGpu(_Known):
 
     _code: CudaLaunch
 
-    def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> CudaLaunch:
+    def _compiled(self, checked: Checked, key: CodeKey) -> CudaLaunch:
         assert isinstance(checked.scope, GpuScope)
         self._scope = checked.scope
         regions = {i: value.region for i, value in enumerate(checked.values) if value.region is not None}
-        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions.values())
-        code = CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+        code = loaded_on(self._scope, key, are_aligned([*regions.values()]))
         self._reads = tuple(i for i in regions if i not in code.written)
         self._writes = tuple(i for i in regions if i in code.written)
         self._has_values = any(v.region is None and v.value is not None for v in checked.values)

@@ -875,14 +875,14 @@ def pieces(monkeypatch):
         found.append(load_library().jaxwarp_outside_pieces(self._launch))
         real(self, pointers)
 
-    on_memory._code_of.cache_clear()
-    native_launch._codes.clear()
+    on_memory._kept.cache_clear()
+    on_memory._loaded.clear()
     launch_cache.forget()
     monkeypatch.setattr(native_launch, "pool_size", lambda: 3)
     monkeypatch.setattr(native_launch.NativeCode, "_share", share)
     yield found
-    on_memory._code_of.cache_clear()
-    native_launch._codes.clear()
+    on_memory._kept.cache_clear()
+    on_memory._loaded.clear()
     launch_cache.forget()
 
 

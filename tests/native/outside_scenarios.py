@@ -1701,7 +1701,8 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     ):  # fmt: skip
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
-            on_memory._launches.clear()
+            on_memory._kept.cache_clear()
+            on_memory._loaded.clear()
             launch_cache.forget()
         forget_values()
         gpus.fail(function)
