@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,17 +87,29 @@ class Cut:
     copied: tuple[int, ...] = ()
 
 
+CUBIN, PTX = 1, 2
+
+
+class Entry(NamedTuple):
+    """One form of a CUDA kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
+
+    kind: int
+    arch: int
+    code: bytes
+
+
 @dataclass(frozen=True, eq=False)
 class LaunchCode:
     """The code of a launch for one target, and how to launch it.
 
     Attributes:
         symbol: the function.
-        forms: the code, for each kind and architecture of GPUs; on the CPU one, LLVM bitcode.
         geometry: the run-time integers that it gets, by the arrays of the launch.
         kernel: what the code does.
         grid, shapes: over which extents its threads run, and of which extents it takes its parameters.
         cleared: the outputs that have to hold zeros on entry.
+        bitcode: on the CPU, the code for LLVM.
+        entries: on GPUs, the code in its forms.
         cut: on the CPU, how launches may be cut.
         grain: on the CPU, half of the threads that are worth another core.
         block: on GPUs, threads per block.
@@ -106,12 +118,13 @@ class LaunchCode:
     """
 
     symbol: str
-    forms: tuple[tuple[int, int, bytes], ...]
     geometry: Geometry
     kernel: Kernel
     grid: tuple[Any, ...]
     shapes: tuple[tuple[Any, ...], ...]
-    cleared: tuple[int, ...] = ()
+    cleared: tuple[int, ...]
+    bitcode: bytes = b""
+    entries: tuple[Entry, ...] = ()
     cut: Cut = Cut()
     grain: int = 1
     block: int = DEFAULT_BLOCK

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.arrays.eager import copied_arguments, placed
 from jaxwarp.arrays.launch import launch as make_launch
 from jaxwarp.boundary import boundary, guarded
@@ -141,7 +141,7 @@ class _Job:
             times = self._measured(sizes, shapes, timer)
             found = tuned.Tuning(_choice(times, launch.cuda.block), times)
             tuned.keep(key, found)
-            launch_cache.forget()
+            launching.forget()
         return Tuned(found.block, dict(found.times))
 
     def _measured(

@@ -19,7 +19,7 @@ import pytest
 from counting import calls_of
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import native_launch, on_memory
 from jaxwarp.native.library import load_library
@@ -877,13 +877,13 @@ def pieces(monkeypatch):
 
     on_memory._kept.cache_clear()
     on_memory._loaded.clear()
-    launch_cache.forget()
+    launching.forget()
     monkeypatch.setattr(native_launch, "pool_size", lambda: 3)
     monkeypatch.setattr(native_launch.NativeCode, "_share", share)
     yield found
     on_memory._kept.cache_clear()
     on_memory._loaded.clear()
-    launch_cache.forget()
+    launching.forget()
 
 
 @wp.kernel

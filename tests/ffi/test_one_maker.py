@@ -127,7 +127,7 @@ def test_all_ways_run_the_same_code(made):
     for way in WAYS:
         way(kernel)
     assert len({key._replace(outputs=()) for key in made}) == 1  # in programs of XLA's, outputs hold nothing
-    assert len({found.forms for found in made.values()}) == 1
+    assert len({found.bitcode for found in made.values()}) == 1
     assert len({(found.geometry, found.grid, found.grain, found.cut) for found in made.values()}) == 1
     assert {found.cleared for found in made.values()} == {()}
 
@@ -138,8 +138,7 @@ def test_the_machine_code_is_that_of_the_image():
     launch = equation.params["launch"]
     _, payload = unpack_image(call_attributes(launch, [SHAPE], "cpu")["image"])
     key = code.key_of(launch, (SHAPE, SHAPE))
-    (form,) = code.code_of(key).forms
-    assert form[-1] == payload
+    assert code.code_of(key).bitcode == payload
     # Options of CUDA decide nothing on the CPU.
     held = loaded_on(HOST, key)
     assert loaded_on(HOST, key._replace(options=CudaOptions(64))) is held

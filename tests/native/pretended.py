@@ -79,9 +79,11 @@ class Gpus:
     def _machine_code(self, code, gpus):
         """Stands for machine code: nothing here reads it, and NVRTC has tests of its own."""
         assert gpus.architectures == (90,)
+        from jaxwarp.codegen.abi import CUBIN, Entry
+
         made = cubin(self.registers) + hashlib.sha256(code.source.encode()).digest()
         self._codes[made] = self._kernels[code.source], code
-        return ((1, 90, made),)
+        return (Entry(CUBIN, 90, made),)
 
     def _made(self, kernel, *details):
         code = self._code_for(kernel, *details)

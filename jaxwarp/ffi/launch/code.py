@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
-from jaxwarp.codegen.abi import MERGED, NO_CUDA_OPTIONS, CudaOptions, Geometry, LaunchCode, index_bits_of
+from jaxwarp.codegen.abi import (
+    CUBIN,
+    MERGED,
+    NO_CUDA_OPTIONS,
+    CudaOptions,
+    Entry,
+    Geometry,
+    LaunchCode,
+    index_bits_of,
+)
 from jaxwarp.codegen.progress import told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
@@ -115,7 +124,7 @@ def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
         cut = replace(cut, max_unsplit_threads=choose_cut(made, cut.contended, cut.summed, False, extents)[0])
     return LaunchCode(
         symbol=code.symbol,
-        forms=((0, 0, code.bitcode),),
+        bitcode=code.bitcode,
         geometry=_of_arrays(code.geometry, context.flat),
         kernel=made,
         grid=grid,
@@ -145,27 +154,27 @@ def _of_arrays(geometry: Geometry, flat: Flat | None) -> Geometry:
 
 
 def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
-    from jaxwarp.codegen.cuda import CUBIN, choose_block, code_for
+    from jaxwarp.codegen.cuda import choose_block, code_for
 
     bits, zeros = index_bits_of(key.grid, key.shapes), _to_clear(key, kernel, key.grid)
     text = code_for(kernel, key.grid, key.shapes, bits, key.options, key.is_aligned, zeros)
-    forms, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
+    entries, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
     return LaunchCode(
         symbol=text.symbol,
-        forms=forms,
+        entries=entries,
         geometry=text.geometry,
         kernel=text.kernel or kernel,
         grid=grid,
         shapes=key.shapes,
         cleared=_to_clear(key, text.kernel or kernel, grid),
-        block=choose_block(text, [(arch, code) for kind, arch, code in forms if kind == CUBIN]),
+        block=choose_block(text, [(e.arch, e.code) for e in entries if e.kind == CUBIN]),
         max_blocks=text.most_blocks,
         index_bits=bits,
     )
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _machine_code(text: Any, gpus: Gpus) -> tuple[tuple[int, int, bytes], ...]:
+def _machine_code(text: Any, gpus: Gpus) -> tuple[Entry, ...]:
     """Return the machine code of a text, which launches of several extents may share."""
     from jaxwarp.codegen.cuda import compile_cuda
 

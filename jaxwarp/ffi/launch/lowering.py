@@ -14,7 +14,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.code import Gpus, code_of, key_of_call
-from jaxwarp.ffi.launch.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.launch.image import CPU, CUDA, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch.spec import Dim, Launch, is_static
 
 TARGET = "jaxwarp_launch"
@@ -29,7 +29,7 @@ def call_attributes(
     declared = LaunchAttributes(
         name=launch.name,
         symbol=code.symbol,
-        image=_image(code, platform),
+        image=_image(code),
         buffers=launch.buffers,
         ranks=[p.rank for p in launch.kernel.params],
         grid=grid,
@@ -61,11 +61,8 @@ def _code(
             raise InternalError(f"no launch on {platform}")
 
 
-def _image(code: LaunchCode, platform: str) -> bytes:
-    if platform == "cpu":
-        ((*_, bitcode),) = code.forms
-        return pack_image(CPU, bitcode)
-    return pack_image(CUDA, pack_cuda_payload([CudaEntry(*form) for form in code.forms]))
+def _image(code: LaunchCode) -> bytes:
+    return pack_image(CUDA, pack_cuda_payload(code.entries)) if code.entries else pack_image(CPU, code.bitcode)
 
 
 @with_deep_stack

@@ -35,14 +35,14 @@ class NativeCode:
     def __init__(self, code: LaunchCode, shapes: Shapes):
         from jaxwarp.codegen.cpu import loaded  # LLVM is slow to import
 
-        ((*_, bitcode),), self.cleared = code.forms, code.cleared
         params, cut, effects = code.kernel.params, code.cut, analyze(code.kernel)
         how = code.grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
         atomics = [i for i, param in enumerate(params) if effects[param].atomics]
         updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * params[i].dtype.bytes)]
         rows, columns = math.prod(code.grid[:-1]), code.grid[-1]
-        self._loaded = loaded(bitcode, code.symbol)  # until the last launch of it has ended
+        self._loaded = loaded(code.bitcode, code.symbol)  # until the last launch of it has ended
         words = self._loaded.address, rows, columns, pool_size(), *how, len(atomics), *updated, *code.integers(shapes)
+        self.cleared = code.cleared
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
         self._pointers = ctypes.c_void_p * max(1, len(params))

@@ -107,8 +107,7 @@ class CudaLaunch:
     """
 
     def __init__(self, driver: Driver, code: LaunchCode, key: CodeKey):
-        _, _, binary = code.forms[0]
-        self._function = _load(driver, binary, code.symbol)
+        self._function = _load(driver, code.entries[0].code, code.symbol)
         threads = math.prod(code.grid)
         # Of launches that are under way, each has its own.
         self._parameters: list[_Parameters] = []
