@@ -3,14 +3,14 @@
 1. `launch` (`launch.py`) completes the arguments, and calls `run_launch`.
 2. `run_launch` and `_run_given` see where it is: in a traced function, a capture or a callback, or outside of all.
 3. `launch_at_once` finds the memory that it happens in, and the tape that records it.
-4. `prepared_launch` looks for what is known of launches like it: `Repeated` (`repeated.py`), by `_signature`.
-5. Of the first one, `check` (`eager.py`) makes a `Plan` by types and shapes, and `_remember` a `Repeated`, for which
-   `code_of` (`ffi/launch/code.py`) makes the code. It is compiled and loaded (`ffi/launch/on_memory.py`).
+4. `prepared_launch` looks for an earlier launch like it, by `_signature`: a `Repeated` (`repeated.py`).
+5. If there is none, `check` (`eager.py`) makes a `Plan` from types and shapes, and `_remember` makes a `Repeated`.
+   `code_of` (`ffi/launch/code.py`) makes its code, which is loaded by `ffi/launch/on_memory.py`.
 6. `Repeated.operands` finds the addresses of the arguments, and whether arrays overlap.
 7. `Repeated.run` calls the code: `NativeCode.run` (`ffi/launch/native_launch.py`) on the CPU, in one call of
    `jaxwarp_outside_alone` (`native/outside.cc`), which divides large launches among cores; `CudaLaunch.run` on GPUs.
 
-Where arguments are not simple, arrays have gaps, or debug mode is on, nothing is kept: step 4 gives a `Once`, and
+Where arguments are not simple, or debug mode is on, nothing is kept. Then step 4 gives a `Once`, and
 `run_checked` (`eager.py`) copies to dense memory, launches there, and copies back.
 """
 

@@ -1,6 +1,6 @@
-"""What is kept of a launch outside of JAX for those like it: all that was found out about it but the addresses.
+"""Launches outside of JAX that repeat an earlier one, with arguments of the same types and shapes.
 
-Those launches have arguments of the same types and shapes. What is left to do is to find addresses and call the code.
+Everything about them is found out once, except the addresses of arguments.
 """
 
 from __future__ import annotations
