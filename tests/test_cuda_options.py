@@ -13,7 +13,8 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import compile as cuda_compile
 from jaxwarp.codegen.cuda import nvrtc, print_cuda
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi.launch import code, lowering
+from jaxwarp.ffi.launch.code import Gpus
 from jaxwarp.passes.pipeline import prepare
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
@@ -122,15 +123,15 @@ def told(monkeypatch):
     ],
 )
 def test_options_reach_the_compiler_of_a_launch_and_of_its_gradient(options, option, told, monkeypatch):
-    monkeypatch.setattr(lowering, "_cuda_targets", lambda _: lowering.Targets((90,), ()))
-    lowering._compiled_cuda.cache_clear()
+    monkeypatch.setattr(lowering, "_gpus", lambda _: Gpus((90,)))
+    code.forget()
     run = wp.jax_kernel(make(**options))
     for f in (lambda x: run(x)[0], jax.grad(lambda x: run(x)[0].sum())):
         told.clear()
         jax.jit(f).trace(jnp.ones(3)).lower(lowering_platforms=("cuda",))
         assert told
         assert all(option in list(given) for _, given in told)
-    lowering._compiled_cuda.cache_clear()
+    code.forget()
 
 
 @needs_nvrtc

@@ -10,8 +10,6 @@ import pytest
 from fuzz.kernels import MAKERS, Buffers, Job, interpreted, require_same
 from kernels_strategy import RandomPick
 
-from jaxwarp.codegen.abi import NO_CUDA_OPTIONS
-
 pytestmark = pytest.mark.gpu
 
 TOGETHER = 12  # kernels of one test
@@ -19,7 +17,8 @@ KINDS = [kind for kind in MAKERS if kind != "colliding"]  # of whose stores the 
 
 
 def on_device(job: Job) -> Buffers:
-    from jaxwarp.ffi.launch.on_memory import launch_cuda
+    from jaxwarp.ffi.launch.code import CodeKey
+    from jaxwarp.ffi.launch.on_memory import launch_on
     from jaxwarp.memory.gpu.scope import gpu_scope
 
     scope = gpu_scope(0)
@@ -27,7 +26,7 @@ def on_device(job: Job) -> Buffers:
     for region, values in zip(regions, job.arguments, strict=True):
         scope.write(region, values)
     if 0 not in job.grid:  # which `launch` leaves out
-        launch_cuda(scope, job.kernel, job.grid, regions, job.fma, NO_CUDA_OPTIONS)
+        launch_on(scope, CodeKey(job.kernel, job.fma, job.grid, tuple(r.shape for r in regions)), regions)
     return [scope.read(region) for region in regions]
 
 

@@ -27,8 +27,10 @@ from jaxwarp.ffi.launch.calls.bind import (
 )
 from jaxwarp.ffi.launch.calls.converters import Convert
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.ffi.launch.code import key_of
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
-from jaxwarp.ffi.launch.native_launch import NativeCode, code_of, updating
+from jaxwarp.ffi.launch.native_launch import NativeCode, updating
+from jaxwarp.ffi.launch.on_memory import loaded_on
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST
@@ -273,7 +275,7 @@ class Plan:
     @cached_property
     def code(self) -> NativeCode:
         """The native code of the launch on the CPU, for dense arrays."""
-        return code_of(self.launch.kernel, self.launch.fma, self.launch.grid, self.shapes)
+        return loaded_on(HOST, key_of(self.launch, self.shapes))
 
     @cached_property
     def floats(self) -> tuple[tuple[int, bool], ...]:

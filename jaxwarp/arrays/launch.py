@@ -1,48 +1,34 @@
-"""`launch`: at once on memory, or as an operation of the program that is traced."""
+"""`launch`: at once on memory, or as an operation of the program that is traced. `launching.py` has its steps."""
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import math
 import numbers
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-import jax
-import numpy as np
-
-from jaxwarp.arrays.eager import Checked, check, launch_now
-from jaxwarp.arrays.held import Held, parts_of
-from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.ids.late_launch import launch_late, looks_up, tables_in
-from jaxwarp.arrays.ids.tables import as_numbers, have_numbers, objects_in, tables_at, tables_type
-from jaxwarp.arrays.launch_cache import launch_outside
+from jaxwarp.arrays.eager import Checked, check
+from jaxwarp.arrays.launching import (
+    NOWHERE,
+    Target,
+    all_as_now,
+    as_now,
+    has_no_threads,
+    leaves_as_now,
+    place_of,
+    run_launch,
+    target_of,
+)
 from jaxwarp.arrays.tapes.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import (
-    DifferentiationError,
-    IdError,
-    InternalError,
-    KernelTypeError,
-    KernelValueError,
-    OutOfRangeError,
-)
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
-from jaxwarp.ffi.programs.tracing import launch_traced, program_now
-from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import Device
-from jaxwarp.memory.dlpack import is_on_gpu
-from jaxwarp.memory.gpu.ordering import Queue
-from jaxwarp.memory.gpu.scope import GpuScope, device_of, gpu_scope, place_of_device
-from jaxwarp.memory.gpu.streams import Stream
-from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
-from jaxwarp.quaternions import HostValue
-from jaxwarp.types import Array, handled, struct_in, struct_of
+from jaxwarp.memory.gpu.scope import device_of
+from jaxwarp.memory.host_scope import HOST, capturing
 
 
 @located_call
@@ -106,13 +92,16 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         _require_host("launch with adjoint")
         adjoints = _adjoints(kernel, len(ins), adj_inputs, adj_outputs) if adjoint else None
     is_open = device is None and stream is None  # the arrays decide
-    target = NOWHERE if is_open or scope_now() is not HOST else _target(device, stream)
-    if not record_cmd:
-        _run(kernel, dim, given, adjoints, block_dim, record_tape, target)
-        return None
-    command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)
-    command.set_dim(dim)
-    return command
+    target = NOWHERE if is_open or scope_now() is not HOST else target_of(device, stream)
+    if record_cmd:
+        command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)
+        command.set_dim(dim)
+        return command
+    if adjoints is None:
+        run_launch(kernel, dim, given, block_dim, record_tape, target)
+    else:
+        _run_adjoint(kernel, dim, given, adjoints)
+    return None
 
 
 @located_call
@@ -133,42 +122,6 @@ def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **
         )
     blocks = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     return launch.__wrapped__(kernel, (*blocks, 1), *args, **options)  # pyright: ignore[reportFunctionMemberAccess]
-
-
-class Target(NamedTuple):
-    """The place of a launch outside of JAX, and the queue of its stream. Without a place, the arrays decide; without a
-    queue, the current stream is used."""
-
-    place: Outside | None
-    queue: Queue | None
-
-
-NOWHERE = Target(None, None)
-
-
-def _target(device: Any, stream: Any) -> Target:
-    """Return the place and the stream that a launch requests."""
-    if isinstance(stream, Stream):
-        found = gpu_scope(stream.device.ordinal)
-        if device is not None and place_of_device(device, "launch") is not found:
-            raise KernelValueError(
-                f"launch: {stream!r} is no stream of {device}", hint="leave device out: the stream has one"
-            )
-        return Target(found, stream.queue)
-    return NOWHERE if device is None else Target(place_of_device(device, "launch"), None)
-
-
-def _place(target: Target, parts: Sequence[Any]) -> Outside:
-    """Return the place of a launch: the requested one, or else that of its arrays."""
-    if target.place is not None:
-        return target.place
-    for value in parts:
-        if isinstance(value, (HostArray, Held)) and value.scope is not None:
-            return value.scope
-    for value in parts:  # tensors of other libraries on GPUs
-        if not isinstance(value, (np.ndarray, np.generic, int, float, jax.Array)) and is_on_gpu(value):
-            return gpu_scope(int(value.__dlpack_device__()[1]))
-    return place_of_device(None, "launch")
 
 
 class Bounds(NamedTuple):
@@ -211,7 +164,7 @@ class Launch:
         target: Target = NOWHERE,
     ):
         self.kernel, self.dim = kernel, dim
-        self.params = _all_as_now(kernel, params)
+        self.params = all_as_now(kernel, params)
         self._adjoints, self._block_dim, self._is_recorded, self._target = adjoints, block_dim, is_recorded, target
 
     def __repr__(self) -> str:
@@ -229,17 +182,20 @@ class Launch:
     @property
     def device(self) -> Device:
         """The device on which the launch runs."""
-        return device_of(_place(self._target, spread(self.kernel.given(self.params), self.params)))
+        return device_of(place_of(self._target, spread(self.kernel.given(self.params), self.params)))
 
     def checked(self) -> Checked:
         """Check the launch and return it with its place, without running it."""
         kernel = self.kernel.given(self.params)
         given = spread(kernel, self.params)
-        return check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
+        return check(place_of(self._target, given), kernel, self.dim, given, self._block_dim)
 
     def run(self) -> None:
         """The launch itself."""
-        _run(self.kernel, self.dim, self.params, self._adjoints, self._block_dim, self._is_recorded, self._target)
+        if self._adjoints is None:
+            run_launch(self.kernel, self.dim, self.params, self._block_dim, self._is_recorded, self._target)
+        else:
+            _run_adjoint(self.kernel, self.dim, self.params, self._adjoints)
 
     def launch(self, stream: Any = None) -> None:
         """Launches it, on `stream`, or where it was made for.
@@ -250,7 +206,7 @@ class Launch:
         if stream is None or scope_now() is not HOST:
             self.run()
             return
-        before, self._target = self._target, _target(None, stream)
+        before, self._target = self._target, target_of(None, stream)
         try:
             self.run()
         finally:
@@ -280,7 +236,7 @@ class Launch:
         if adjoint and self._adjoints is not None:
             self._adjoints[index] = value
         else:
-            self.params[index] = _as_now(value, self.kernel.arguments[index].annotation)
+            self.params[index] = as_now(value, self.kernel.arguments[index].annotation)
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Sets an argument by its name; as `set_param_at_index`.
@@ -304,172 +260,19 @@ class Launch:
                 f"{self!r}: expected {len(self.params)} arguments, got {len(values)}",
                 hint=f"pass {', '.join(argument.name for argument in self.kernel.arguments)}",
             )
-        self.params = _all_as_now(self.kernel, values)
+        self.params = all_as_now(self.kernel, values)
 
 
-def _run(
-    kernel: Kernel,
-    dim: Any,
-    params: list[Any],
-    adjoints: list[Any] | None,
-    block_dim: int | str | None,
-    is_recorded: bool,
-    target: Target,
-) -> None:
-    """A launch, wherever it is asked for: with objects in place of their ids if the kernel allows it."""
-    given = kernel.given(params) if kernel.takes_structs else kernel
-    if scope_now() is None:
-        _run_traced(kernel, given, dim, params, block_dim)
+def _run_adjoint(kernel: Kernel, dim: Any, params: list[Any], adjoints: list[Any]) -> None:
+    """The adjoint of a launch, at once or in a capture."""
+    _require_host("launch with adjoint")
+    kernel = kernel.given(params) if kernel.takes_structs else kernel
+    if has_no_threads(dim):
         return
-    if given.looks_up is False or adjoints is not None:
-        _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
-        return
-    if given.looks_up is None:
-        try:
-            _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
-        except KernelTypeError as error:
-            is_taped = is_recorded and recording.get() is not None  # which takes objects alone
-            if not isinstance(error, IdError) and (is_taped or not objects_in(kernel, params)):
-                raise
-            if not have_numbers(kernel, params):
-                raise
-            given.looks_up_at = error.loc
-        else:
-            given.looks_up = False
-            return
-    if is_recorded and recording.get() is not None:
-        raise DifferentiationError(
-            f"kernel {kernel.name} finds meshes, trees or grids by numbers, and a tape cannot record it",
-            given.looks_up_at,
-            hint="pass each as an argument of its own, or write record_tape=False",
-        )
-    _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
-    given.looks_up = True
-
-
-def _run_traced(kernel: Kernel, given: Kernel, dim: Any, params: list[Any], block_dim: int | str | None) -> None:
-    """A launch in a traced function: an operation of its program, or, with ids, a launch when the program runs."""
-    program = program_now()
-    try:
-        launch_traced(program, given, dim, spread(given, params), block_dim)
-    except KernelTypeError as error:
-        takes_ids = isinstance(error, IdError) or objects_in(kernel, params) or looks_up(given, params)
-        if not takes_ids or not have_numbers(kernel, params):
-            raise
-        launch_late(program, kernel, dim, params, block_dim, error)
-
-
-def _run_by_number(
-    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
-) -> None:
-    """A launch of a kernel that looks objects up by their ids."""
-    scope, numbers = scope_now(), as_numbers(kernel, params)
-    numbered = kernel.given(numbers)
-    place = _place(target, spread(numbered, numbers)) if scope is HOST else HOST
-    found = numbered.with_argument(TABLES, tables_type())
-    if scope is not HOST:
-        assert scope is not None
-        with tables_in(scope) as in_call:
-            launch_now(scope, found, dim, [*spread(numbered, numbers), *in_call], block_dim)
-        return
-    tables = tables_at(place)
-    with tables.used() as value:
-        given = [*numbers, value]
-        if capturing.get() is not None:
-            check(place, found, dim, spread(found, given), block_dim)
-            again = Launch(kernel, dim, _all_as_now(kernel, params), None, block_dim, is_recorded, target)
-            HOST.defers(f"launch of {kernel.name}", again.run)
-            return
-        if isinstance(place, GpuScope):  # what others write to the objects comes first
-            with place.on_queue(target.queue or place.queue):
-                place.uses(tables.regions, ())
-        _run_outside(found, dim, parts_of(found, given), block_dim, is_recorded, target)
-
-
-def _run_given(
-    kernel: Kernel,
-    dim: Any,
-    params: list[Any],
-    adjoints: list[Any] | None,
-    block_dim: int | str | None,
-    is_recorded: bool,
-    target: Target,
-) -> None:
-    """A launch with these arguments as they are."""
-    scope = scope_now()
-    if scope is HOST and (0 in dim if type(dim) is tuple else type(dim) is int and dim == 0):
-        return  # no thread needs what the kernel does
-    if adjoints is not None:
-        given = spread(kernel, params) if capturing.get() is None else _leaves_as_now(kernel, params)
-        of_given = spread(kernel, adjoints)
-        if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):
-            reverse_launch(kernel, dim, given, of_given)
-    elif scope is HOST and capturing.get() is None:
-        _run_outside(kernel, dim, parts_of(kernel, params), block_dim, is_recorded, target)
-    elif scope is HOST:
-        _defer(kernel, dim, params, block_dim, is_recorded, target)
-    elif scope is not None:
-        launch_now(scope, kernel, dim, spread(kernel, params), block_dim)
-    else:
-        raise InternalError(f"a launch of {kernel.name} in a traced function")
-
-
-def _run_outside(
-    kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool, target: Target
-) -> None:
-    place, queue = _place(target, parts), target.queue
-    if queue is None or not isinstance(place, GpuScope):
-        launch_outside(place, kernel, dim, parts, block_dim, is_recorded)
-        return
-    with place.on_queue(queue):
-        launch_outside(place, kernel, dim, parts, block_dim, is_recorded)
-
-
-def _defer(
-    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
-) -> None:
-    """Gives a launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
-    given = spread(kernel, params)
-    if (tape := recording.get()) is not None:
-        tape.see(*given)
-    with contextlib.suppress(OutOfRangeError):  # they may be empty still
-        check(_place(target, given), kernel, dim, given, block_dim)
-    if any(map(handled, params)):
-        play = Launch(kernel, dim, params, None, block_dim, is_recorded, target).run
-    else:
-        kept = _leaves_as_now(kernel, params)
-        play = partial(_run_outside, kernel, dim, kept, block_dim, is_recorded, target)
-    HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given))
-
-
-def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
-    """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise, or if a
-    stream was requested."""
-    arrays = [value for value in given if isinstance(value, HostArray)]
-    is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
-    place = _place(target, given)
-    is_alone = target.queue is None and all(a.scope is place for a in arrays)
-    return place if is_plain and is_alone else None
-
-
-def _all_as_now(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
-    return [_as_now(value, argument.annotation) for argument, value in zip(kernel.arguments, values, strict=True)]
-
-
-def _leaves_as_now(kernel: Kernel, params: list[Any]) -> list[Any]:
-    return [_as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, spread(kernel, params), strict=True)]
-
-
-def _as_now(value: Any, annotation: Any) -> Any:
-    """Return the form in which a stored launch keeps an argument. It copies values now, and uses arrays, grids and
-    meshes as they are when it runs."""
-    if isinstance(value, np.ndarray):
-        return value if isinstance(annotation, Array) else value.copy()
-    if handled(value) is None and (struct := struct_of(type(value))) is not None:
-        made = copy.copy(value)
-        made.__dict__.update((f.name, _as_now(vars(value)[f.name], f.type)) for f in struct.fields)
-        return made
-    return copy.deepcopy(value) if isinstance(value, (list, dict)) and not struct_in(annotation) else value
+    given = spread(kernel, params) if capturing.get() is None else leaves_as_now(kernel, params)
+    of_given = spread(kernel, adjoints)
+    if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):
+        reverse_launch(kernel, dim, given, of_given)
 
 
 def _adjoints(kernel: Kernel, count: int, adj_inputs: Any, adj_outputs: Any) -> list[Any]:

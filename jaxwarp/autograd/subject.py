@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
-from jaxwarp.arrays.launch_cache import launch_again
+from jaxwarp.arrays.launching import launch_again
 from jaxwarp.arrays.struct_array import StructArray
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.arrays.tapes.tape import Tape

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic
 
 # In an entry of the geometry, in place of a parameter: an extent of the grid; whether a call has the arrays that its
@@ -86,25 +87,55 @@ class Cut:
     copied: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+CUBIN, PTX = 1, 2
+
+
+class Entry(NamedTuple):
+    """One form of a CUDA kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
+
+    kind: int
+    arch: int
+    code: bytes
+
+
+@dataclass(frozen=True, eq=False)
 class LaunchCode:
-    """Code of one kernel for one platform.
+    """The code of a launch for one target, and how to launch it.
 
     Attributes:
-        symbol: the function in the image.
-        image: as ffi/launch/image.py packs it.
-        geometry: the run-time integers that it gets.
+        symbol: the function.
+        geometry: the run-time integers that it gets, by the arrays of the launch.
+        kernel: what the code does.
+        grid, shapes: over which extents its threads run, and of which extents it takes its parameters.
+        cleared: the outputs that have to hold zeros on entry.
+        bitcode: on the CPU, the code for LLVM.
+        entries: on GPUs, the code in its forms.
         cut: on the CPU, how launches may be cut.
-        max_blocks: on GPUs, how many blocks a launch has at most.
+        grain: on the CPU, half of the threads that are worth another core.
         block: on GPUs, threads per block.
+        max_blocks: on GPUs, how many blocks a launch has at most.
+        index_bits: the width of its run-time integers on GPUs.
     """
 
     symbol: str
-    image: bytes
     geometry: Geometry
+    kernel: Kernel
+    grid: tuple[Any, ...]
+    shapes: tuple[tuple[Any, ...], ...]
+    cleared: tuple[int, ...]
+    bitcode: bytes = b""
+    entries: tuple[Entry, ...] = ()
     cut: Cut = Cut()
-    max_blocks: int = 1
+    grain: int = 1
     block: int = DEFAULT_BLOCK
+    max_blocks: int = 1
+    index_bits: int = 64
+
+    def integers(self, shapes: Sequence[Sequence[int]]) -> list[int]:
+        """Return the run-time integers for arrays of these shapes, of which nobody has copies."""
+        known = {GRID: self.grid, OWN_COPIES: (0,)}
+        places = ((known[source] if source < 0 else shapes[source], axis) for source, axis in self.geometry)
+        return [math.prod(extents[axis % MERGED :][: 1 + axis // MERGED]) for extents, axis in places]
 
 
 def index_bits_of(grid: Sequence[Any], shapes: Sequence[Sequence[Any]]) -> int:

@@ -22,7 +22,7 @@ from jaxwarp.commands.kernels import find, given, shape_of
 from jaxwarp.commands.stages import name_of
 from jaxwarp.cuda_options import extents_of
 from jaxwarp.errors import CompileError
-from jaxwarp.ffi.launch.shaped import shaped
+from jaxwarp.ffi.launch.code import CodeKey, code_of
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import walk
 from jaxwarp.kernel import Kernel
@@ -52,12 +52,12 @@ def _passes(kernel: Kernel, types: list[Any] | None, options: argparse.Namespace
     """The passes that compiling a launch runs, in order, and by how many operations the kernel is longer after each."""
     ir = replace(kernel.specialize(types))  # another kernel to all that is kept: every pass runs
     grid, shapes = _extents(kernel, ir, options)
+    fma = kernel.options["fma"]
     with watching() as ran:
-        prepared = prepare(ir, fma=kernel.options["fma"])
         if options.target in ("cuda", "ptx", "sass"):
-            code_for(prepared, grid, shapes, index_bits_of(grid, shapes), kernel.cuda_options())
+            code_for(prepare(ir, fma=fma), grid, shapes, index_bits_of(grid, shapes), kernel.cuda_options())
         else:
-            _ = shaped(prepared, grid, shapes, in_order=True).code
+            code_of(CodeKey(ir, fma, grid, tuple(map(tuple, shapes))))
     rows = [(name_of(one.function), *(sum(1 for _ in walk(k.body)) for k in (one.before, one.after))) for one in ran]
     data = [{"pass": name, "before": before, "after": after} for name, before, after in rows]
     lines = [f"{name:44}{before:6} -> {after}" for name, before, after in rows]

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.arrays.eager import copied_arguments, placed
 from jaxwarp.arrays.launch import launch as make_launch
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.codegen import tuned
-from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.jax_kernel import JaxKernel
-from jaxwarp.ffi.launch.on_memory import CudaLaunch
+from jaxwarp.ffi.launch.code import key_of
+from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
@@ -141,18 +141,18 @@ class _Job:
             times = self._measured(sizes, shapes, timer)
             found = tuned.Tuning(_choice(times, launch.cuda.block), times)
             tuned.keep(key, found)
-            launch_cache.forget()
+            launching.forget()
         return Tuned(found.block, dict(found.times))
 
     def _measured(
         self, sizes: Sequence[int], shapes: Sequence[tuple[int, ...]], timer: Timer | None
     ) -> dict[int, float]:
         scope, launch = self._scope, self.launch
-        is_aligned = all(o.address % PACK_BYTES == 0 for o in self._operands if isinstance(o, Region))
+        is_aligned, key = are_aligned(self._operands), key_of(launch, tuple(map(tuple, shapes)))
 
         def made(size: int) -> CudaLaunch:
             cuda = replace(launch.cuda, block=size, is_tuned=False, is_free=False)
-            return CudaLaunch(scope, launch.kernel, launch.grid, shapes, launch.fma, cuda, is_aligned)
+            return loaded_on(scope, key._replace(options=cuda), is_aligned)
 
         codes = {size: made(size) for size in sizes}
         changed = codes[sizes[0]].written

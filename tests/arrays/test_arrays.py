@@ -19,7 +19,7 @@ import pytest
 from counting import calls_of
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import native_launch, on_memory
 from jaxwarp.native.library import load_library
@@ -875,15 +875,15 @@ def pieces(monkeypatch):
         found.append(load_library().jaxwarp_outside_pieces(self._launch))
         real(self, pointers)
 
-    on_memory._code_of.cache_clear()
-    native_launch._codes.clear()
-    launch_cache.forget()
+    on_memory._kept.cache_clear()
+    on_memory._loaded.clear()
+    launching.forget()
     monkeypatch.setattr(native_launch, "pool_size", lambda: 3)
     monkeypatch.setattr(native_launch.NativeCode, "_share", share)
     yield found
-    on_memory._code_of.cache_clear()
-    native_launch._codes.clear()
-    launch_cache.forget()
+    on_memory._kept.cache_clear()
+    on_memory._loaded.clear()
+    launching.forget()
 
 
 @wp.kernel

@@ -17,7 +17,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as compiler
-from jaxwarp.ffi.launch import native_launch
+from jaxwarp.ffi.launch import on_memory
 
 MAPS = Path("/proc/self/maps")
 
@@ -72,10 +72,10 @@ def test_code_stays_while_its_kernel_is_held():
     for kernel in kernels:
         launched(kernel)
     assert loaded() == before + 5
-    codes = set(map(id, native_launch._codes.values()))
+    codes = set(map(id, on_memory._loaded.values()))
     for kernel in kernels:
         launched(kernel)
-    assert set(map(id, native_launch._codes.values())) == codes
+    assert set(map(id, on_memory._loaded.values())) == codes
 
 
 def test_a_tape_keeps_the_code_that_it_replays():

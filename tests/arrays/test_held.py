@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import held, launch_cache
+from jaxwarp.arrays import held, launching
 from jaxwarp.errors import CheckError, KernelTypeError
 from jaxwarp.unlocked import address_of
 from tests.geometry.brute import sphere
@@ -369,7 +369,7 @@ def neighbours(grid: wp.uint64, out: wp.array[float]):
 def test_all_that_is_known_may_be_forgotten():
     s = made()
     require(s)
-    launch_cache.forget()
+    launching.forget()
     require(s)
     s.inner.x = wp.full(N, 4.0)
     require(s)

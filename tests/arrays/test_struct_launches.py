@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.leaves import spread
 
@@ -43,8 +43,8 @@ def made(n: int) -> Outer:
 def checks(monkeypatch):
     """How many launches were checked from the start."""
     counted = []
-    check = launch_cache.check
-    monkeypatch.setattr(launch_cache, "check", lambda *args: counted.append(args) or check(*args))
+    check = launching.check
+    monkeypatch.setattr(launching, "check", lambda *args: counted.append(args) or check(*args))
     return counted
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.arrays.tapes import native_pullback, pullback
 from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
 
@@ -631,7 +631,7 @@ STEPS = {
 
 
 def forget_plans():
-    launch_cache.forget()
+    launching.forget()
     for kernel in [value for value in globals().values() if isinstance(value, wp.Kernel)]:
         kernel.plans.clear()  # in debug mode nothing more is kept
 

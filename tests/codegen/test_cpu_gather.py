@@ -23,7 +23,7 @@ from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.errors import KernelError
-from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi.launch import code
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
@@ -398,7 +398,7 @@ def test_gradients_of_gathers(monkeypatch):
 
     for width in WIDTHS:
         monkeypatch.setenv("JAXWARP_CPU_WIDTH", str(width))
-        lowering._cpu_code.cache_clear()  # kernels of equal content share their code
+        code.forget()  # kernels of equal content share their code
         jax.clear_caches()
         value, found = jax.value_and_grad(ours, (0, 1))(x, w)
         right, expected = jax.value_and_grad(plain, (0, 1))(x, w)

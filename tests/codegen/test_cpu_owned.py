@@ -16,9 +16,11 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.accumulate import atomics, neighbour_sums, scalar_atomics
 from jaxwarp.codegen.cpu.accumulate.neighbour_sums import NeighbourSum
-from jaxwarp.ffi.launch import native_launch
+from jaxwarp.ffi.launch.code import CodeKey
+from jaxwarp.ffi.launch.on_memory import loaded_on
 from jaxwarp.ffi.launch.spec import intern_kernel
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64
 
@@ -153,7 +155,7 @@ def test_a_launch_outside_of_programs_has_what_it_updates_to_itself(marked):
     m.atomic("add", target, [i], m.i(1))
     m.atomic("add", private, [i], m.i(1))
     buffers = [np.zeros(9, np.int32), np.zeros(9, np.int32)]
-    code = native_launch.NativeCode(intern_kernel(m.kernel()), True, (8,), ((9,), (9,)))
+    code = loaded_on(HOST, CodeKey(intern_kernel(m.kernel()), True, (8,), ((9,), (9,))))
     assert code.is_whole
     code.run([buffer.ctypes.data for buffer in buffers])
     assert (buffers[0] >= MARK).all()  # no atomic has added to it

@@ -16,9 +16,9 @@ from test_cuda import ATOMICS, Simple, array, atomic_kernel
 import jaxwarp as wp
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.codegen.cuda import CudaCode, Entry, compile_cuda, default_archs, nvrtc, print_cuda, ptx, resources
+from jaxwarp.codegen.cuda import CudaCode, compile_cuda, default_archs, nvrtc, print_cuda, ptx, resources
 from jaxwarp.errors import CompileError, KernelValueError, Loc
-from jaxwarp.ffi.launch.image import CudaEntry, pack_cuda_payload, unpack_cuda_payload
+from jaxwarp.ffi.launch.image import pack_cuda_payload, unpack_cuda_payload
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
 from jaxwarp.passes.pipeline import prepare
@@ -63,7 +63,7 @@ def test_cubins_and_ptx(code: CudaCode):
     assert [(e.kind, e.arch) for e in entries] == [(1, 80), (1, 90), (2, 80)]
     assert all(e.code[:4] == b"\x7fELF" for e in entries[:2])
     assert b".entry scale(" in entries[2].code
-    assert unpack_cuda_payload(pack_cuda_payload([CudaEntry(*e) for e in entries])) == [tuple(e) for e in entries]
+    assert unpack_cuda_payload(pack_cuda_payload(entries)) == [*entries]
 
 
 @needs_nvrtc
@@ -235,10 +235,6 @@ def test_without_nvrtc_the_error_says_what_to_install(bindings: Any, why: str, c
     )
     # Printing needs no compiler.
     assert "x[i] * 3.0f" in print_cuda(scale()).source
-
-
-def test_entries_have_the_fields_of_the_image():
-    assert Entry._fields == CudaEntry._fields
 
 
 @wp.kernel

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import types
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from jaxwarp import jax_kernel
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi.launch.code import _targets
 from jaxwarp.ffi.launch.image import CUDA, unpack_cuda_payload, unpack_image
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
@@ -198,9 +198,9 @@ def test_a_jitted_program_has_machine_code_for_the_present_device_only(monkeypat
     newest = nvrtc.supported_architectures()[-1]
 
     def targets(capability: str, is_for_export: bool):
-        device = types.SimpleNamespace(compute_capability=capability)
+        device = types.SimpleNamespace(compute_capability=capability, device_kind="one")
         monkeypatch.setattr(jax, "local_devices", lambda backend: [device, device])
-        return lowering._cuda_targets(is_for_export)
+        return _targets(lowering._gpus(is_for_export))
 
     assert targets("9.0", False) == ((90,), ())
     assert targets("9.0", True) == ((90,), (90,))
@@ -270,8 +270,8 @@ def test_a_damaged_image_is_refused(how, monkeypatch):
     from jaxwarp.ffi.launch import lowering
 
     x = jnp.ones(4)
-    real = lowering._cpu_code
-    monkeypatch.setattr(lowering, "_cpu_code", lambda *key: replace(real(*key), image=damaged(real(*key).image, how)))
+    real = lowering._image
+    monkeypatch.setattr(lowering, "_image", lambda *code: damaged(real(*code), how))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"image|bitcode"):
         jax.block_until_ready(jax.jit(lambda x: call(1.0, x, x)[0] + 1.0)(x))
     monkeypatch.undo()

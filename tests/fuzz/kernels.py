@@ -40,12 +40,12 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compiler
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cuda import CudaCode, print_cuda
-from jaxwarp.ffi.launch.shaped import shaped
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.checks.checked import Debug, checked
 from jaxwarp.passes.checks.reports import first_row
+from jaxwarp.passes.pipeline import on_cpu as passes_on_cpu
 from jaxwarp.passes.pipeline import prepare
 
 BUDGETS = (4, 6, 6, 8, 8, 10, 10, 14, 24)
@@ -187,10 +187,10 @@ def interpreted(job: Job, kernel: Kernel) -> Buffers:
 
 def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
     buffers = job.buffers()
-    made = shaped(job.prepared, job.grid, [b.shape for b in buffers], job.in_order)
-    code = compile_cpu(verify(made.kernel), width, SHAPES[width], succession=made.order)
-    seen = [b.reshape(shape) for b, shape in zip(buffers, made.shapes, strict=True)]
-    launch(code, made.kernel, made.grid, seen, tiles(made.grid, width, pick))
+    _, kernel, context = passes_on_cpu(job.prepared, job.grid, [b.shape for b in buffers], (), job.in_order)
+    code = compile_cpu(verify(kernel), width, SHAPES[width], succession=context.order)
+    seen = [b.reshape(shape) for b, shape in zip(buffers, context.shapes, strict=True)]
+    launch(code, kernel, context.threads, seen, tiles(context.threads, width, pick))
     return buffers
 
 

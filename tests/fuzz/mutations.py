@@ -175,7 +175,7 @@ def images(folder: Path) -> Mutant:
 
     cpu = cpu_runtime(folder)
     whole = image.pack_image(image.CPU, bytes(range(256)))
-    cuda = image.pack_cuda_payload([image.CudaEntry(image.CUBIN, 90, b"code"), image.CudaEntry(image.PTX, 80, b"ptx")])
+    cuda = image.pack_cuda_payload([image.Entry(image.CUBIN, 90, b"code"), image.Entry(image.PTX, 80, b"ptx")])
 
     def mutant(rng: np.random.Generator) -> str:
         with contextlib.suppress(ValueError):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelError
 from tests.geometry.brute import sphere
 
@@ -128,8 +128,8 @@ def test_launches_on_a_mesh_are_checked_once(monkeypatch):
     """A mesh without velocities, and None for an array, are as good as any other argument."""
     mesh = wp.Mesh(points=wp.array(P, dtype=wp.vec3), indices=wp.array(F.ravel(), dtype=int))
     found, weights, checks = [], [None, wp.full(3, 2.0), None, wp.full(3, 3.0)], []
-    check = launch_cache.check
-    monkeypatch.setattr(launch_cache, "check", lambda *given: checks.append(given) or check(*given))
+    check = launching.check
+    monkeypatch.setattr(launching, "check", lambda *given: checks.append(given) or check(*given))
     for weight in weights:
         t = wp.zeros(3)
         wp.launch(look_down, 3, [mesh.id, weight], [t])

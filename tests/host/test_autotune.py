@@ -12,6 +12,7 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.compile import CUBIN, Entry
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi.launch.code import Gpus
 from jaxwarp.host import autotune
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.passes.pipeline import prepare
@@ -83,10 +84,9 @@ def block_of(call, *shapes, is_for_export=False):
 
 def test_programs_of_jax_have_what_was_measured(folder, monkeypatch):
     """For the GPUs of the process, if they are of one model; exported programs do not know where they will run."""
-    monkeypatch.setattr(lowering, "_cuda_targets", lambda _: lowering.Targets((90,), ()))
     monkeypatch.setattr("jaxwarp.codegen.cuda.compile_cuda", lambda *_, **__: (Entry(CUBIN, 90, b"made"),))
     model = ["NVIDIA H200"]
-    monkeypatch.setattr(lowering, "_gpu_model", lambda: model[0])
+    monkeypatch.setattr(lowering, "_gpus", lambda is_for_export: Gpus((90,), model[0], is_for_export))
     auto, fixed = wp.jax_kernel(halved, block_dim="auto"), wp.jax_kernel(halved)
     assert block_of(auto, (6,)) == 256
     launch, _ = auto.launch_for([np.zeros(6, np.float32)])

@@ -13,14 +13,14 @@ from pathlib import Path
 from native import graph_scenarios
 from native.frames import EXECUTE, INITIALIZE, INSTANTIATE, STREAM, Refused, Runtime
 
-from jaxwarp.ffi.launch.image import CPU, CUBIN, CUDA, PTX, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.launch.image import CPU, CUBIN, CUDA, PTX, Entry, pack_cuda_payload, pack_image
 
 ENTRIES = [
-    CudaEntry(PTX, 80, b"ptx80"),
-    CudaEntry(CUBIN, 80, b"cubin80\0"),
-    CudaEntry(CUBIN, 86, b"cubin86\0"),
-    CudaEntry(CUBIN, 90, b"cubin90\0"),
-    CudaEntry(PTX, 90, b"ptx90"),
+    Entry(PTX, 80, b"ptx80"),
+    Entry(CUBIN, 80, b"cubin80\0"),
+    Entry(CUBIN, 86, b"cubin86\0"),
+    Entry(CUBIN, 90, b"cubin90\0"),
+    Entry(PTX, 90, b"ptx90"),
 ]
 
 

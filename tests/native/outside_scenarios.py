@@ -23,7 +23,7 @@ from native import structure_scenarios
 from native.pretended import Gpus
 
 import jaxwarp as wp
-from jaxwarp.arrays import launch_cache
+from jaxwarp.arrays import launching
 from jaxwarp.codegen import tuned
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
@@ -88,7 +88,7 @@ def forget_values():
     """What launches have got by value goes, as it does when there were many others since."""
     for place in gpu_scopes():
         place._known_values.clear()
-    launch_cache.forget()
+    launching.forget()
 
 
 def devices(gpus):
@@ -1701,8 +1701,9 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     ):  # fmt: skip
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
-            on_memory._launches.clear()
-            launch_cache.forget()
+            on_memory._kept.cache_clear()
+            on_memory._loaded.clear()
+            launching.forget()
         forget_values()
         gpus.fail(function)
         with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:

@@ -57,7 +57,7 @@ class Gpus:
 
     def __init__(self, is_lazy=False):
         from jaxwarp.codegen import cuda
-        from jaxwarp.ffi.launch import on_memory
+        from jaxwarp.ffi.launch import code, on_memory
 
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.driver.fake_log.restype = ctypes.c_char_p
@@ -70,18 +70,20 @@ class Gpus:
         self.driver.fake_launched(self._now_hook)
         self.lazy(is_lazy)
         self._code_for, self._load = cuda.code_for, on_memory._load
-        cuda.code_for, on_memory._binary, on_memory._load = self._made, self._binary, self._loaded
+        cuda.code_for, code._machine_code, on_memory._load = self._made, self._machine_code, self._loaded
 
     def lazy(self, is_lazy):
         """Whether work waits until it is asked for."""
         self.driver.fake_lazy(int(is_lazy), self._keep_hook, self._run_hook)
 
-    def _binary(self, code, architecture):
+    def _machine_code(self, code, gpus):
         """Stands for machine code: nothing here reads it, and NVRTC has tests of its own."""
-        assert architecture == 90
+        assert gpus.architectures == (90,)
+        from jaxwarp.codegen.abi import CUBIN, Entry
+
         made = cubin(self.registers) + hashlib.sha256(code.source.encode()).digest()
         self._codes[made] = self._kernels[code.source], code
-        return made
+        return (Entry(CUBIN, 90, made),)
 
     def _made(self, kernel, *details):
         code = self._code_for(kernel, *details)

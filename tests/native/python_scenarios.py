@@ -26,7 +26,7 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS
 from jaxwarp.ffi.callbacks import callback
-from jaxwarp.ffi.launch import on_memory
+from jaxwarp.ffi.launch import debug, on_memory
 from jaxwarp.ffi.programs import python_call
 from jaxwarp.memory import cuda_scope
 from jaxwarp.memory.region import Region
@@ -47,18 +47,19 @@ class Gpu(frames.Runtime):
         self.hook = CFUNCTYPE(None, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._launched)
         self.driver.fake_launched(self.hook)
         self.pending, self.failed = [], []
-        original = on_memory.launch_cuda
+        original = debug.launch_on
 
-        def launch(scope, kernel, grid, operands, fma, cuda):
-            self.pending.append((kernel, grid, operands, fma, cuda))
-            original(scope, kernel, grid, operands, fma, cuda)
+        def launch(scope, key, operands):
+            self.pending.append((key, operands))
+            original(scope, key, operands)
 
-        on_memory.launch_cuda = launch
+        debug.launch_on = launch
 
     def _launched(self, _, blocks, threads, parameters):
         """Runs the CPU's code of a kernel, on what the driver was given for it; all of it is checked."""
         try:
-            kernel, grid, operands, fma, cuda = self.pending.pop()
+            key, operands = self.pending.pop()
+            kernel, grid, fma, cuda = key.kernel, key.grid, key.fma, key.options
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
             code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
@@ -73,7 +74,7 @@ class Gpu(frames.Runtime):
                 size = int(np.prod(shape)) * param.dtype.numpy.itemsize
                 memory = (ctypes.c_char * size).from_address(address)
                 buffers.append(np.frombuffer(memory, param.dtype.numpy).reshape(shape))
-            run_cpu(on_memory.prepared(kernel, fma), grid, buffers)
+            run_cpu(prepared(kernel, fma), grid, buffers)
         except BaseException:
             self.failed.append(traceback.format_exc())
 
@@ -557,7 +558,8 @@ def every_failure_is_told_and_leaks_nothing(gpu):
     ):  # fmt: skip
         if function in ("cuLibraryLoadData", "cuLibraryGetKernel"):
             on_memory._kernels.clear()
-            on_memory._launches.clear()
+            on_memory._kept.cache_clear()
+            on_memory._loaded.clear()
         cuda_scope._slots.__init__()
         gpu.driver.fake_fail(function.encode())
         text = gpu.refusal(program, [], [out], s=2.0)

@@ -192,7 +192,7 @@ def test_cuda_payloads_round_trip(entries):
         with pytest.raises(ValueError, match="at least one"):
             image.pack_cuda_payload([])
         return
-    payload = image.pack_cuda_payload([image.CudaEntry(*entry) for entry in entries])
+    payload = image.pack_cuda_payload([image.Entry(*entry) for entry in entries])
     assert image.unpack_cuda_payload(payload) == entries
     with pytest.raises(ValueError, match="shorter than its table"):
         image.unpack_cuda_payload(payload[: 7 + 24 * len(entries)])

@@ -13,11 +13,12 @@ from language import define
 import jaxwarp as wp
 from jaxwarp.codegen.abi import MERGED
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.ffi.launch.code import CodeKey, code_of
 from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.primitive import launch_p
-from jaxwarp.ffi.launch.shaped import shaped
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
+from jaxwarp.passes import pipeline
 from jaxwarp.passes.pipeline import prepared
 
 RNG = np.random.default_rng(0)
@@ -202,8 +203,8 @@ def test_jitted_or_not_it_is_the_same_code(kernel, columns):
     ]
     launch = equation.params["launch"]
     attributes = call_attributes(launch, [shape] * len(launch.operand_params), "cpu")
-    eager = shaped(prepared(kernel.specialize(), True), shape, [shape, shape], True)
-    assert eager.code.bitcode in attributes["image"]
+    eager = code_of(CodeKey(kernel.specialize(), True, shape, (shape, shape)))
+    assert eager.bitcode in attributes["image"]
     assert list(attributes["grid"]) == list(eager.grid)
     assert len(eager.grid) == 1
 
@@ -217,12 +218,14 @@ def test_extents_of_merged_axes():
         for n in range(x.shape[3]):
             o[b, i, j, n] = 2.0 * x[b, i, j, n]
 
-    made = shaped(prepared(last.specialize(), True), (5, 7, 3), [(5, 7, 3, 2)] * 2, True)
+    made = code_of(CodeKey(last.specialize(), True, (5, 7, 3), ((5, 7, 3, 2),) * 2))
     assert made.grid == (105,)
     assert made.shapes == ((105, 2), (105, 2))
-    partly = shaped(prepared(last.specialize(), True), (5, 7, 3), [(5, 9, 3, 2)] * 2, True)
+    shapes = ((5, 9, 3, 2),) * 2
+    partly = code_of(CodeKey(last.specialize(), True, (5, 7, 3), shapes))
     assert partly.grid == (5, 21)
-    assert (0, 1 + MERGED) in partly.of_arrays(partly.code.geometry)
+    assert (0, 1 + MERGED) in partly.geometry
+    assert partly.integers(shapes)[partly.geometry.index((0, 1 + MERGED))] == 27
     x, o = floats(5, 9, 3, 2), wp.zeros((5, 9, 3, 2), dtype=float)
     wp.launch(last, dim=(5, 7, 3), inputs=[wp.array(x)], outputs=[o])
     want = np.where((np.arange(9) < 7)[:, None, None], 2 * x, 0)
@@ -283,13 +286,14 @@ def test_random_kernels(seed):
     arrays = [make(0, 1, shape).astype(p.dtype.numpy) for shape, p in zip(shapes, kernel.params, strict=True)]
     want = [a.copy() for a in arrays]
     interpret(kernel, (rows, columns), want)
-    made = shaped(kernel, (rows, columns), shapes, False)
-    verify(made.kernel)
-    assert columns > 1 or len(made.grid) == 1
+    _, made, context = pipeline.on_cpu(kernel, (rows, columns), shapes, (), False)
+    grid = context.threads
+    verify(made)
+    assert columns > 1 or len(grid) == 1
     again, on_cpu = [a.copy() for a in arrays], [a.copy() for a in arrays]
-    merged = lambda arrays: [a.reshape(s) for a, s in zip(arrays, made.shapes, strict=True)]  # noqa: E731
-    interpret(made.kernel, made.grid, merged(again))
-    run_cpu(made.kernel, made.grid, merged(on_cpu), rng.choice((None, 8)))
+    merged = lambda arrays: [a.reshape(s) for a, s in zip(arrays, context.shapes, strict=True)]  # noqa: E731
+    interpret(made, grid, merged(again))
+    run_cpu(made, grid, merged(on_cpu), rng.choice((None, 8)))
     for expected, *found, param in zip(want, again, on_cpu, kernel.params, strict=True):
         for got in found:
             np.testing.assert_array_equal(got, expected, err_msg=f"{param.name}\n{source}")

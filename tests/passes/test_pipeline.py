@@ -20,7 +20,7 @@ from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.commands.kernels import find
 from jaxwarp.commands.main import main
-from jaxwarp.ffi.launch.shaped import shaped
+from jaxwarp.ffi.launch.code import CodeKey, code_of
 from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, PREPARE, prepared
 
 ROOT = Path(wp.__file__).parent
@@ -155,7 +155,7 @@ def test_bodies_for_several_rows_are_printed(file, capsys):
 
     def compiled():
         ir = kernel.specialize()
-        _ = shaped(prepared(ir, True), (None, None), [p.shape for p in ir.params], True).code
+        code_of(CodeKey(ir, True, (None, None), tuple(p.shape for p in ir.params)))
 
     kernel._specialized.clear()
     ran = names(entered(compiled))

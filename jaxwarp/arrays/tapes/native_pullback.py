@@ -16,11 +16,13 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.tapes.shadow import is_float
 from jaxwarp.compat import Var
+from jaxwarp.ffi.launch.code import key_of_call
 from jaxwarp.ffi.launch.derivatives.zeros import mark_p
-from jaxwarp.ffi.launch.lowering import outputs_to_clear
-from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
+from jaxwarp.ffi.launch.native_launch import NativeCode
+from jaxwarp.ffi.launch.on_memory import loaded_on
 from jaxwarp.ffi.launch.primitive import launch_p
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.unlocked import address_of
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -152,7 +154,7 @@ class LaunchStep:
         places: those of its arguments.
         shapes: of these.
         copied: where what it updates comes from, and where it goes.
-        cleared: results of which some element may stay unwritten.
+        key: what decides about its code, on the CPU.
     """
 
     def __init__(self, launch: Launch, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
@@ -167,8 +169,7 @@ class LaunchStep:
             self.places.append(source if role == INPUT else next(outputs))
             self.copied += [(source, self.places[-1])] if role == IN_OUT else []
         self.shapes = tuple(tuple(types[place].shape) for place in self.places)
-        operands = [tuple(types[i].shape) for i in given]
-        self.cleared = [self.places[i] for i in outputs_to_clear(launch, [*operands, *launch.results])]
+        self.key = key_of_call(launch, self.shapes)
 
 
 class NativePull:
@@ -231,8 +232,9 @@ class _HostLaunch:
     """A launch in native code."""
 
     def __init__(self, step: LaunchStep):
-        launch, self.places, self.copied, self.cleared = step.launch, step.places, step.copied, step.cleared
-        self.code: NativeCode = code_of(launch.kernel, launch.fma, launch.grid, step.shapes, launch.in_order)
+        self.places, self.copied = step.places, step.copied
+        self.code: NativeCode = loaded_on(HOST, step.key)
+        self.cleared = [step.places[i] for i in self.code.cleared]
 
     def bound(self, run: _Run) -> Callable[[], None]:
         call, addresses = self.code.call, run.addresses

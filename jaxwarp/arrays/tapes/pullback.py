@@ -12,7 +12,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Plan
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.launch_cache import prepared_launch
+from jaxwarp.arrays.launching import prepared_launch
 from jaxwarp.arrays.tapes.gpu import arithmetic
 from jaxwarp.arrays.tapes.gpu.pull import GpuPull
 from jaxwarp.arrays.tapes.native_pullback import NativePull, Steps, native_pull

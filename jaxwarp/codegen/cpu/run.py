@@ -65,7 +65,7 @@ def launch(
 ) -> None:
     """Runs compiled code of `kernel`; see `run_cpu`. `has_copies`: nobody else uses the arrays in `code.cut.copied`."""
     _require_fit(kernel, grid, buffers)
-    held = loaded(code)  # while it runs
+    held = loaded(code.bitcode, code.symbol)  # while it runs
     _recent.append(held)
     function = _LAUNCH(held.address)
     # ctypes arrays are at least one element long, so that there is an address.
@@ -84,16 +84,16 @@ class LoadedCode:
         address: where it is.
     """
 
-    def __init__(self, code: CpuCode):
-        self.address = load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
+    def __init__(self, bitcode: bytes, symbol: str):
+        self.address = load_bitcode(bitcode, hashlib.sha256(bitcode).hexdigest(), symbol)
         weakref.finalize(self, put_down, self.address).atexit = False
 
 
-def loaded(code: CpuCode) -> LoadedCode:
+def loaded(bitcode: bytes, symbol: str) -> LoadedCode:
     """Compiled code in this process, once. Whoever runs it holds the result meanwhile."""
-    made = _loaded.get((code.bitcode, code.symbol))
+    made = _loaded.get((bitcode, symbol))
     if made is None:
-        made = _loaded[code.bitcode, code.symbol] = LoadedCode(code)
+        made = _loaded[bitcode, symbol] = LoadedCode(bitcode, symbol)
     return made
 
 

@@ -7,7 +7,6 @@ ptx(code, 90), resources(code, 90)          to look at
 """
 
 from jaxwarp.codegen.cuda.compile import DEFAULT_ARCHITECTURES as DEFAULT_ARCHITECTURES
-from jaxwarp.codegen.cuda.compile import Entry as Entry
 from jaxwarp.codegen.cuda.compile import Resources as Resources
 from jaxwarp.codegen.cuda.compile import compile_cuda as compile_cuda
 from jaxwarp.codegen.cuda.compile import default_archs as default_archs

@@ -7,17 +7,13 @@ import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from jaxwarp.codegen import cache
-from jaxwarp.codegen.abi import CudaOptions
+from jaxwarp.codegen.abi import CUBIN, PTX, CudaOptions, Entry
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
-
-CUBIN = 1
-PTX = 2
 
 # Compiled for where no device is present: from Ampere on, one of each generation that data centres and desktops have.
 DEFAULT_ARCHITECTURES = (80, 90, 100, 120)
@@ -26,14 +22,6 @@ _OPTIONS = ("--std=c++17", "--fmad=false")
 # Raise to forget what earlier versions of this module have put in the cache.
 _CACHE_VERSION = "cuda-2"
 _REPORT = ("--ptxas-options=-v",)
-
-
-class Entry(NamedTuple):
-    """One form of a kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
-
-    kind: int
-    arch: int
-    code: bytes
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,12 @@ def code_for(
     )
     if not _has_version(kernel, known):
         return _generic(kernel, index_bits, options, is_aligned)
-    return _version(kernel, known, index_bits, options, is_aligned, frozenset(zeros))
-
-
-def _known(extent: Any) -> int | None:
-    return int(extent) if isinstance(extent, (int, np.integer)) else None
+    kernel, context = on_gpu(kernel, known[0], known[1:], frozenset(zeros))
+    if context.is_known:
+        # A loop over threads is for more of them than there may be blocks for.
+        least = LEAST_BLOCK if options.is_free else options.block
+        options = replace(options, grid_stride=math.prod(context.threads) > ANY_NUMBER * least)
+    return print_cuda(kernel, index_bits, options, grid=context.threads, is_aligned=is_aligned)
 
 
 def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
@@ -77,21 +78,3 @@ def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
 def _generic(kernel: Kernel, index_bits: int, options: CudaOptions, is_aligned: bool) -> CudaCode:
     made, _ = on_gpu(kernel, None)
     return print_cuda(made, index_bits, options, is_aligned=is_aligned)
-
-
-@functools.lru_cache(maxsize=_CACHE)
-def _version(
-    kernel: Kernel,
-    known: tuple[Shape, ...],
-    index_bits: int,
-    options: CudaOptions,
-    is_aligned: bool,
-    zeros: frozenset[int],
-) -> CudaCode:
-    kernel, context = on_gpu(kernel, known[0], known[1:], zeros)
-    grid = context.grid
-    if grid is not None and context.is_known:
-        # A loop over threads is for more of them than there may be blocks for.
-        least = LEAST_BLOCK if options.is_free else options.block
-        options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * least)
-    return print_cuda(kernel, index_bits, options, grid=grid, is_aligned=is_aligned)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxwarp import compat, config
 from jaxwarp.config import when_changed
 from jaxwarp.errors import CheckError, KernelValueError, located_text
+from jaxwarp.ffi.launch.code import key_of
 from jaxwarp.ffi.launch.on_memory import launch_on
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
@@ -186,16 +187,18 @@ def launch_in(scope: Scope, launch: Launch, operands: Sequence[Any]) -> CheckErr
     shapes = tuple(tuple(o.shape) for o in operands)
     if launch.debug is not None and scope.can_wait():
         found = _checked(launch.kernel, launch.debug, launch.fma, launch.grid, shapes)
+    key = key_of(launch, shapes)
     if found is None:
-        launch_on(scope, launch.kernel, launch.grid, operands, launch.fma, launch.cuda)
+        launch_on(scope, key, operands)
         return None
     kind = np.dtype(np.int64)
     records = [scope.make(kind, (found.layout.size,)) for _ in range(1 + len(found.scans))]
     marks = [scope.make(kind, (*shapes[scan.array], scan.fields)) for scan in found.scans]
     given = [*operands, *marks, records[0]]
-    launch_on(scope, found.kernel, launch.grid, given, launch.fma, launch.cuda)
+    launch_on(scope, key._replace(kernel=found.kernel, shapes=tuple(tuple(o.shape) for o in given)), given)
     for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
-        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], launch.fma, launch.cuda)
+        shapes = marked.shape, record.shape
+        launch_on(scope, key._replace(kernel=scan.kernel, grid=marked.shape[:-1], shapes=shapes), [marked, record])
     rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
     row = next((row for row in rows if row is not None), None)
     return None if row is None else error_of_row(row, Reported(launch.name, found.reports, len(launch.grid), 0))

@@ -3,28 +3,20 @@
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from jaxwarp.codegen.abi import CUBIN, PTX, Entry
 
 MAGIC = b"JAXWARP\0"
 FORMAT = 1
 CPU = 1
 CUDA = 2
-CUBIN = 1
-PTX = 2
 
 _HEADER = struct.Struct("<8sIIQ32s")
 _COUNT = struct.Struct("<II")
 _ENTRY = struct.Struct("<IIQQ")
-
-
-class CudaEntry(NamedTuple):
-    """One form of a CUDA kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
-
-    kind: int
-    arch: int
-    code: bytes
 
 
 def pack_image(kind: int, payload: bytes) -> bytes:
@@ -57,7 +49,7 @@ def unpack_image(image: bytes) -> tuple[int, bytes]:
     return kind, payload
 
 
-def pack_cuda_payload(entries: Sequence[CudaEntry]) -> bytes:
+def pack_cuda_payload(entries: Sequence[Entry]) -> bytes:
     """The payload of a CUDA image: every form of the kernel there is."""
     if not entries:
         raise ValueError("a CUDA image needs at least one entry")
@@ -71,7 +63,7 @@ def pack_cuda_payload(entries: Sequence[CudaEntry]) -> bytes:
     return table + b"".join(entry.code for entry in entries)
 
 
-def unpack_cuda_payload(payload: bytes) -> list[CudaEntry]:
+def unpack_cuda_payload(payload: bytes) -> list[Entry]:
     """The entries of a CUDA payload.
 
     Raises:
@@ -84,7 +76,7 @@ def unpack_cuda_payload(payload: bytes) -> list[CudaEntry]:
         raise ValueError("the CUDA payload is shorter than its table") from error
     if any(offset + length > len(payload) for _, _, offset, length in rows):
         raise ValueError("an entry of the CUDA payload lies outside it")
-    return [CudaEntry(kind, arch, payload[offset : offset + length]) for kind, arch, offset, length in rows]
+    return [Entry(kind, arch, payload[offset : offset + length]) for kind, arch, offset, length in rows]
 
 
 def sealed(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Launches on memory of the host: of those that are alike the code is kept, and a launch is a call with addresses.
+"""Launches on memory of the host: a launch is a call with addresses.
 
 Native code cuts and runs them as it does those of XLA's programs (native/outside.cc); outside of all calls, large ones
 use all cores.
@@ -9,58 +9,44 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.codegen.abi import GRID, OWN_COPIES
+from jaxwarp.codegen.abi import LaunchCode
 from jaxwarp.errors import KernelValueError
+from jaxwarp.ffi.launch.code import Shapes
 from jaxwarp.ffi.launch.lowering import pool_size
-from jaxwarp.ffi.launch.shaped import shaped
-from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.region import Region
 from jaxwarp.native.library import load_library
-from jaxwarp.passes.pipeline import prepared
-
-Shapes = tuple[tuple[int, ...], ...]
-"""Of the parameters of a kernel."""
 
 _HEARS_AFTER = 100  # milliseconds: a launch that is divided hears a signal (Ctrl-C) so late, or a piece later
 
 
 class NativeCode:
-    """A launch of a kernel on dense arrays of known shapes.
-
-    Args:
-        in_order: see Launch.
+    """The code of a launch on the CPU, loaded, for dense arrays of the shapes that it was made for.
 
     Attributes:
         is_whole: whether it is too small to be divided among cores.
+        cleared: the numbers of the arguments that have to hold zeros.
     """
 
-    def __init__(self, kernel: Kernel, fma: bool, grid: tuple[int, ...], shapes: Shapes, in_order: bool = True):
-        launch = shaped(prepared(kernel, fma), grid, shapes, in_order)
-        made, code = launch.kernel, launch.code
-        grid, shapes = launch.grid, launch.shapes
-        from jaxwarp.codegen.cpu import choose_grain, loaded  # LLVM is slow to import
+    def __init__(self, code: LaunchCode, shapes: Shapes):
+        from jaxwarp.codegen.cpu import loaded  # LLVM is slow to import
 
-        known = {GRID: grid, OWN_COPIES: (0,)}
-        geometry = [(known.get(source) or shapes[source])[axis] for source, axis in code.geometry]
-        grain = choose_grain(made, launch.extents)
-        cut = code.cut
-        how = grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
-        effects = analyze(made)
-        atomics = [i for i, param in enumerate(made.params) if effects[param].atomics]
-        updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * made.params[i].dtype.bytes)]
-        rows, columns = math.prod(grid[:-1]), grid[-1]
-        self._loaded = loaded(code)  # until the last launch of it has ended
-        words = self._loaded.address, rows, columns, pool_size(), *how, len(atomics), *updated, *geometry
+        params, cut, effects = code.kernel.params, code.cut, analyze(code.kernel)
+        how = code.grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
+        atomics = [i for i, param in enumerate(params) if effects[param].atomics]
+        updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * params[i].dtype.bytes)]
+        rows, columns = math.prod(code.grid[:-1]), code.grid[-1]
+        self._loaded = loaded(code.bitcode, code.symbol)  # until the last launch of it has ended
+        words = self._loaded.address, rows, columns, pool_size(), *how, len(atomics), *updated, *code.integers(shapes)
+        self.cleared = code.cleared
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
-        self._pointers = ctypes.c_void_p * max(1, len(made.params))
-        self._packed = struct.Struct(f"{len(made.params)}P").pack  # several times as fast as an array of ctypes
+        self._pointers = ctypes.c_void_p * max(1, len(params))
+        self._packed = struct.Struct(f"{len(params)}P").pack  # several times as fast as an array of ctypes
         self._library = load_library()
         self._run = self._library.jaxwarp_outside_alone
         self.is_whole = self._library.jaxwarp_outside_pieces(self._launch) == 1
@@ -120,15 +106,3 @@ def _in_a_handler() -> KernelValueError:
         "a launch that updates an array by atomics is under way in this thread, and another one would update it, too",
         hint="launch after it, not in the handler of a signal",
     )
-
-
-def code_of(kernel: Kernel, fma: bool, grid: tuple[int, ...], shapes: Shapes, in_order: bool = True) -> NativeCode:
-    """The launch, made once for as long as somebody holds it: with the last one its machine code is unloaded."""
-    key = kernel, fma, grid, shapes, in_order
-    made = _codes.get(key)
-    if made is None:
-        made = _codes[key] = NativeCode(*key)
-    return made
-
-
-_codes: weakref.WeakValueDictionary[Any, NativeCode] = weakref.WeakValueDictionary()

@@ -6,66 +6,76 @@ import ctypes
 import functools
 import math
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions, index_bits_of
-from jaxwarp.codegen.tuned import with_block
-from jaxwarp.ffi.launch.native_launch import code_of
-from jaxwarp.ir.kernel import Kernel
+from jaxwarp.codegen.abi import PACK_BYTES, LaunchCode
+from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of, settled
+from jaxwarp.ffi.launch.native_launch import NativeCode
 from jaxwarp.memory.cuda_scope import CudaScope
 from jaxwarp.memory.driver import CudaError, Driver
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
-from jaxwarp.passes.pipeline import prepared
 from jaxwarp.unlocked import address_of
 
 _MOST_LAUNCHES = 512
 _MOST_STREAMS = 64  # whose configuration of a launch is kept
 
 
-def launch_on(
-    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
-) -> None:
-    """Runs a kernel in the memory of a scope, on dense regions, and NumPy values for what is passed by value."""
-    if isinstance(scope, CudaScope):
-        launch_cuda(scope, kernel, grid, operands, fma, cuda)
+def launch_on(scope: Scope, key: CodeKey, operands: Sequence[Any]) -> None:
+    """Run a launch in the memory of a scope, on dense regions, and NumPy values for what is passed by value."""
+    code = _kept(*_at(scope, key, not isinstance(scope, CudaScope) or are_aligned(operands)))
+    if isinstance(code, NativeCode):
+        places = [o if isinstance(o, Region) else np.ascontiguousarray(o) for o in operands]
+        # Of a call of XLA's, other threads are XLA's.
+        code.run([o.address if isinstance(o, Region) else address_of(o) for o in places], is_divided=scope is HOST)
         return
-    code = _code_of(kernel, fma, tuple(grid), tuple(tuple(o.shape) for o in operands))
-    places = [o if isinstance(o, Region) else np.ascontiguousarray(o) for o in operands]
-    # Of a call of XLA's, other threads are XLA's.
-    code.run([o.address if isinstance(o, Region) else address_of(o) for o in places], is_divided=scope is HOST)
-
-
-_code_of = functools.lru_cache(maxsize=256)(code_of)  # which nobody else holds from one call to the next
-
-
-def launch_cuda(
-    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
-) -> None:
-    """Queues a kernel on the stream of a call, or of the process."""
-    shapes = tuple([tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands])
-    # What is passed by value is put where it is aligned.
-    is_aligned = all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
-    made = scope.ready()  # which finds out about the device
-    key = made, scope.architecture, kernel, tuple(grid), shapes, fma, cuda, is_aligned
-    launch = _launches.get(key)
-    if launch is None or cuda.is_tuned:  # there may be another block by now
-        if len(_launches) >= _MOST_LAUNCHES:
-            _launches.clear()
-        launch = _launches[key] = CudaLaunch(scope, kernel, grid, shapes, fma, cuda, is_aligned)
-    regions = [(i in launch.written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
+    assert isinstance(scope, CudaScope)
+    regions = [(i in code.written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
     scope.uses([o for is_written, o in regions if not is_written], [o for is_written, o in regions if is_written])
     addresses, kept = scope.addresses(operands)
-    launch.run(scope, addresses)
+    code.run(scope, addresses)
     del kept  # memory that the launch uses is given back behind it
 
 
-_launches: dict[Any, CudaLaunch] = {}  # late ones; code is the same on all devices of an architecture
+def are_aligned(operands: Sequence[Any]) -> bool:
+    """Return whether all regions begin where CUDA code may read `PACK_BYTES` at once. Values are put where it may."""
+    return all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
+
+
+def loaded_on(scope: Scope, key: CodeKey, is_aligned: bool = True) -> Any:
+    """Return the code of a launch, loaded where the scope has its memory: a `NativeCode` or a `CudaLaunch`.
+
+    It is loaded once for as long as somebody holds it: with the last one its machine code on the CPU is unloaded.
+    """
+    return _loaded_on(*_at(scope, key, is_aligned))
+
+
+def _at(scope: Scope, key: CodeKey, is_aligned: bool) -> tuple[Driver | None, CodeKey]:
+    """Return the driver that loads the code, if any, and the key for the device."""
+    if not isinstance(scope, CudaScope):
+        return None, settled(key)
+    driver = scope.ready()  # which finds out about the device
+    gpus = Gpus((scope.architecture,), scope.model() if key.options.is_tuned else None)
+    return driver, settled(key._replace(gpus=gpus, is_aligned=is_aligned))
+
+
+def _loaded_on(driver: Driver | None, key: CodeKey) -> NativeCode | CudaLaunch:
+    made = _loaded.get((driver, key))
+    if made is None:
+        code = code_of(key)
+        made = NativeCode(code, key.shapes) if driver is None else CudaLaunch(driver, code, key)
+        _loaded[driver, key] = made
+    return made
+
+
+_loaded: weakref.WeakValueDictionary[Any, NativeCode | CudaLaunch] = weakref.WeakValueDictionary()
+_kept = functools.lru_cache(maxsize=_MOST_LAUNCHES)(_loaded_on)  # which nobody else holds from one call to the next
 
 
 class _Parameters:
@@ -89,39 +99,26 @@ class _Parameters:
 
 
 class CudaLaunch:
-    """A launch of a kernel on dense arrays of known shapes in the memory of a GPU.
+    """The code of a launch on GPUs, loaded, for dense arrays of the shapes that it was made for.
 
     Attributes:
         written: the numbers of the arguments that it changes.
+        cleared: the numbers of those that have to hold zeros.
     """
 
-    def __init__(
-        self,
-        scope: CudaScope,
-        kernel: Kernel,
-        grid: Sequence[int],
-        shapes: Sequence[Sequence[int]],
-        fma: bool,
-        cuda: CudaOptions,
-        is_aligned: bool,
-    ):
-        from jaxwarp.codegen.cuda import choose_block, code_for  # which are slow to import
-
-        made, ready = scope.ready(), prepared(kernel, fma)
-        cuda = with_block(cuda, ready, grid, shapes, scope.model()) if cuda.is_tuned else cuda
-        code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
-        binary = _binary(code, scope.architecture)
-        self._function = _load(made, binary, code.symbol)
-        threads = math.prod(code.grid or grid)
-        extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
+    def __init__(self, driver: Driver, code: LaunchCode, key: CodeKey):
+        self._function = _load(driver, code.entries[0].code, code.symbol)
+        threads = math.prod(code.grid)
         # Of launches that are under way, each has its own.
         self._parameters: list[_Parameters] = []
-        self._layout = len(shapes), (*extents, threads)
-        self._block = choose_block(code, [(scope.architecture, binary)])
-        self._blocks = min(-(-threads // self._block), code.most_blocks)
-        self._what = f" of '{kernel.name}'"
+        self._layout = len(key.shapes), (*code.integers(key.shapes), threads)
+        self._block = code.block
+        self._blocks = min(-(-threads // self._block), code.max_blocks)
+        self._what = f" of '{key.kernel.name}'"
         self._configs: dict[int | None, Any] = {}  # by stream
-        self.written = _written(ready)
+        effects = analyze(code.kernel)
+        self.cleared = code.cleared
+        self.written = frozenset(i for i, param in enumerate(code.kernel.params) if effects[param].modifies)
 
     def run(self, scope: CudaScope, addresses: Sequence[int]) -> None:
         """Queues it on the stream of the scope."""
@@ -146,27 +143,7 @@ class CudaLaunch:
         return config
 
 
-@functools.lru_cache(maxsize=512)
-def _written(kernel: Kernel) -> frozenset[int]:
-    """The numbers of the parameters that a kernel changes."""
-    effects = analyze(kernel)
-    return frozenset(i for i, param in enumerate(kernel.params) if effects[param].modifies)
-
-
-@functools.lru_cache(maxsize=256)
-def _binary(code: Any, architecture: int) -> bytes:
-    """Machine code for an architecture, or PTX."""
-    from jaxwarp.codegen.cuda import compile_cuda, nvrtc
-
-    known = nvrtc.supported_architectures()
-    # A device newer than NVRTC compiles PTX itself.
-    older = max((a for a in known if a <= architecture), default=architecture)
-    exact = architecture in known
-    (entry,) = compile_cuda(code, (architecture,) if exact else (), ptx=() if exact else (older,))
-    return entry.code
-
-
-def _loaded(made: Driver, binary: bytes) -> Any:
+def _library(made: Driver, binary: bytes) -> Any:
     try:
         return made.call("LibraryLoadData", binary, [], [], 0, [], [], 0)
     except CudaError as error:
@@ -183,7 +160,7 @@ def _load(made: Driver, binary: bytes, symbol: str) -> int:
     with _kernels_lock:
         kernel = _kernels.get((binary, symbol))
         if kernel is None:
-            library = _loaded(made, binary)
+            library = _library(made, binary)
             kernel = int(made.call("LibraryGetKernel", library, symbol.encode(), what=f" of '{symbol}'"))
             _kernels[binary, symbol] = kernel
         return kernel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.launch_cache import prepared_launch
+from jaxwarp.arrays.launching import prepared_launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region

@@ -9,8 +9,7 @@ import numpy as np
 
 from jaxwarp.arrays.tapes.gpu import arithmetic
 from jaxwarp.arrays.tapes.native_pullback import Computed, LaunchStep, Steps, UnknownError
-from jaxwarp.codegen.abi import PACK_BYTES
-from jaxwarp.ffi.launch.on_memory import CudaLaunch
+from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region
 
@@ -58,8 +57,6 @@ class GpuPull:
                     new(number)
                 for source, target in step.copied:
                     scope.duplicate(value(target), value(source))
-                for number in step.cleared:
-                    scope.set(value(number), np.zeros((), types[number].dtype))
                 self._launch(step, [value(number) for number in step.places])
             elif step.given[0] in self._constants and step.kind == "copy":
                 scope.set(new(step.made), self._constants[step.given[0]])
@@ -78,13 +75,12 @@ class GpuPull:
                 arithmetic.add(self._scope, target, given[1])
 
     def _launch(self, step: LaunchStep, operands: Sequence[Region]) -> None:
-        scope, is_aligned = self._scope, all(o.address % PACK_BYTES == 0 for o in operands)
+        scope, is_aligned = self._scope, are_aligned(operands)
         code = self._launches.get((step, is_aligned))
         if code is None:
-            launch = step.launch
-            code = self._launches[step, is_aligned] = CudaLaunch(
-                scope, launch.kernel, launch.grid, step.shapes, launch.fma, launch.cuda, is_aligned
-            )
+            code = self._launches[step, is_aligned] = loaded_on(scope, step.key, is_aligned)
+        for i in code.cleared:
+            scope.set(operands[i], np.zeros((), operands[i].dtype))
         with scope.entered():
             scope.uses(*([o for i, o in enumerate(operands) if (i in code.written) is w] for w in (False, True)))
             code.run(scope, [o.address for o in operands])

@@ -1,0 +1,423 @@
+"""A launch, from the call to machine code: this module has its steps in order.
+
+1. `launch` (`launch.py`) completes the arguments, and calls `run_launch`.
+2. `run_launch` and `_run_given` see where it is: in a traced function, a capture or a callback, or outside of all.
+3. `launch_at_once` finds the memory that it happens in, and the tape that records it.
+4. `prepared_launch` looks for an earlier launch like it, by `_signature`: a `Repeated` (`repeated.py`).
+5. If there is none, `check` (`eager.py`) makes a `Plan` from types and shapes, and `_remember` makes a `Repeated`.
+   `code_of` (`ffi/launch/code.py`) makes its code, which is loaded by `ffi/launch/on_memory.py`.
+6. `Repeated.operands` finds the addresses of the arguments, and whether arrays overlap.
+7. `Repeated.run` calls the code: `NativeCode.run` (`ffi/launch/native_launch.py`) on the CPU, in one call of
+   `jaxwarp_outside_alone` (`native/outside.cc`), which divides large launches among cores; `CudaLaunch.run` on GPUs.
+
+Where arguments are not simple, or debug mode is on, nothing is kept. Then step 4 gives a `Once`, and
+`run_checked` (`eager.py`) copies to dense memory, launches there, and copies back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.arrays.eager import Checked, check, launch_now, run_checked
+from jaxwarp.arrays.held import Held, flat, parts_of, token_of
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids.late_launch import launch_late, looks_up, tables_in
+from jaxwarp.arrays.ids.tables import as_numbers, have_numbers, objects_in, tables_at, tables_type
+from jaxwarp.arrays.repeated import Repeated, RepeatedOnGpu
+from jaxwarp.arrays.tapes.recorded import Launched
+from jaxwarp.errors import (
+    DifferentiationError,
+    IdError,
+    KernelError,
+    KernelTypeError,
+    KernelValueError,
+    OutOfRangeError,
+)
+from jaxwarp.ffi.launch.calls.leaves import spread
+from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.spec import IN_OUT
+from jaxwarp.ffi.programs.tracing import launch_traced, program_now
+from jaxwarp.frontend.ids import TABLES
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.dlpack import is_on_gpu
+from jaxwarp.memory.gpu.ordering import Queue
+from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device, region_of_tensor
+from jaxwarp.memory.gpu.streams import Stream
+from jaxwarp.memory.host_scope import HOST, Outside, Recorder, capturing, recording
+from jaxwarp.memory.libraries import library_of
+from jaxwarp.quaternions import HostValue
+from jaxwarp.structs.indexed import indexed_of
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, handled, struct_in, struct_of
+
+_MAX_KNOWN = 512
+_PLAIN = frozenset((HostArray, HostValue, Held, np.ndarray, int, float, bool))
+
+_INTEGERS = frozenset((int,))
+_TOKENED = frozenset((HostArray, Held))
+_BLOCKS = frozenset((int, str, type(None)))
+
+
+class Target(NamedTuple):
+    """The place of a launch outside of JAX, and the queue of its stream. Without a place, the arrays decide; without a
+    queue, the current stream is used."""
+
+    place: Outside | None
+    queue: Queue | None
+
+
+NOWHERE = Target(None, None)
+
+
+NOWHERE = Target(None, None)
+
+
+def run_launch(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """A launch, wherever it is asked for: with objects in place of their ids if the kernel allows it."""
+    given = kernel.given(params) if kernel.takes_structs else kernel
+    if scope_now() is None:
+        _run_traced(kernel, given, dim, params, block_dim)
+        return
+    if given.looks_up is False:
+        _run_given(given, dim, params, block_dim, is_recorded, target)
+        return
+    if given.looks_up is None:
+        try:
+            _run_given(given, dim, params, block_dim, is_recorded, target)
+        except KernelTypeError as error:
+            is_taped = is_recorded and recording.get() is not None  # which takes objects alone
+            if not isinstance(error, IdError) and (is_taped or not objects_in(kernel, params)):
+                raise
+            if not have_numbers(kernel, params):
+                raise
+            given.looks_up_at = error.loc
+        else:
+            given.looks_up = False
+            return
+    if is_recorded and recording.get() is not None:
+        raise DifferentiationError(
+            f"kernel {kernel.name} finds meshes, trees or grids by numbers, and a tape cannot record it",
+            given.looks_up_at,
+            hint="pass each as an argument of its own, or write record_tape=False",
+        )
+    _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
+    given.looks_up = True
+
+
+def _run_traced(kernel: Kernel, given: Kernel, dim: Any, params: list[Any], block_dim: int | str | None) -> None:
+    """A launch in a traced function: an operation of its program, or, with ids, a launch when the program runs."""
+    program = program_now()
+    try:
+        launch_traced(program, given, dim, spread(given, params), block_dim)
+    except KernelTypeError as error:
+        takes_ids = isinstance(error, IdError) or objects_in(kernel, params) or looks_up(given, params)
+        if not takes_ids or not have_numbers(kernel, params):
+            raise
+        launch_late(program, kernel, dim, params, block_dim, error)
+
+
+def _run_given(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """A launch with these arguments as they are: outside of JAX, in a capture, or in a callback."""
+    scope = scope_now()
+    if scope is HOST and has_no_threads(dim):
+        return
+    if scope is HOST and capturing.get() is None:
+        launch_at_once(kernel, dim, parts_of(kernel, params), block_dim, is_recorded, target)
+    elif scope is HOST:
+        _capture(kernel, dim, params, block_dim, is_recorded, target)
+    else:
+        assert scope is not None, "a traced launch"
+        launch_now(scope, kernel, dim, spread(kernel, params), block_dim)
+
+
+def has_no_threads(dim: Any) -> bool:
+    """Return whether nothing is to be done for a launch over these extents."""
+    return 0 in dim if type(dim) is tuple else type(dim) is int and dim == 0
+
+
+def launch_at_once(
+    kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
+
+    Args:
+        parts: the arguments, of structs their leaves, or what is known of them; see `held.parts_of`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    place, queue = place_of(target, parts), target.queue
+    if queue is not None and isinstance(place, GpuScope):
+        with place.on_queue(queue):
+            launch_at_once(kernel, dim, parts, block_dim, is_recorded, Target(place, None))
+        return
+    made, tape = prepared_launch(place, kernel, dim, parts, block_dim), recording.get()
+    if tape is None:
+        made.run()
+        return
+    if any(type(value) not in _PLAIN and indexed_of(value) is not None for value in parts):
+        # What is read of an indexed array is a copy, through which the tape has to find back.
+        parts = [value if indexed_of(value) is None else value.contiguous() for value in parts]
+        made = prepared_launch(place, kernel, dim, parts, block_dim)
+    _record(tape, made, is_recorded)
+
+
+def place_of(target: Target, parts: Sequence[Any]) -> Outside:
+    """Return the place of a launch: the requested one, or else that of its arrays."""
+    if target.place is not None:
+        return target.place
+    for value in parts:
+        if isinstance(value, (HostArray, Held)) and value.scope is not None:
+            return value.scope
+    for value in parts:  # tensors of other libraries on GPUs
+        if not isinstance(value, (np.ndarray, np.generic, int, float, jax.Array)) and is_on_gpu(value):
+            return gpu_scope(int(value.__dlpack_device__()[1]))
+    return place_of_device(None, "launch")
+
+
+def prepared_launch(
+    place: Outside, kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None
+) -> Once | Again:
+    """A launch that can be run.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    seen = parts
+    if not _PLAIN.issuperset(map(type, parts)):
+        seen = [value if type(value) in _PLAIN else _as_array(value) for value in parts]
+    is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
+    key = _signature(dim, seen) if is_plain else None
+    key = key if (block_dim is None and place is HOST) or key is None else (block_dim, place, *key)
+    known = None if key is None or compat.is_tracing() else kernel.launches.get(key)
+    operands = None if known is None else known.operands(seen)
+    checked = None
+    if operands is None:
+        checked = check(place, kernel, dim, flat(parts), block_dim)
+        known = _remember(kernel, key, checked)
+        operands = None if known is None else known.operands(seen)
+    if known is not None and operands is not None:
+        return Again(known, parts, flat(seen) if kernel.has_structs else seen, operands)
+    assert checked is not None
+    return Once(checked)
+
+
+class Once(NamedTuple):
+    """A launch whose arguments fit, and of which nothing is known from before."""
+
+    checked: Checked
+
+    def run(self) -> None:
+        run_checked(self.checked.scope, self.checked)
+
+    def launched(self) -> Launched:
+        return Launched.of(self.checked)
+
+
+class Again(NamedTuple):
+    """A launch that is like one before.
+
+    Attributes:
+        known: what is known of it.
+        given: its arguments.
+        views: these, where tensors of other libraries are arrays.
+        operands: of `known`.
+    """
+
+    known: Repeated
+    given: Sequence[Any]
+    views: Sequence[Any]
+    operands: Any
+
+    def run(self) -> None:
+        self.known.run(self.views, self.operands)
+
+    def launched(self) -> Launched:
+        return self.known.launched(flat(self.given), self.views, self.operands)
+
+
+def _signature(dim: Any, seen: Sequence[Any]) -> Any:
+    """Return all that decides a launch of a kernel but for the values; None where it is not that simple."""
+    if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
+        return None
+    tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
+    places: list[int] = []
+    for value in seen:
+        if type(value) is HostArray:
+            places.append(value._region.address)
+        elif type(value) is Held:
+            places += value.places
+    if len(set(places)) < len(places):  # an array may be given twice, see same_memory.py
+        tokens.append(tuple(map(places.index, places)))
+    return None if None in tokens else (dim, *tokens)
+
+
+def _as_array(value: Any) -> Any:
+    """A tensor of another library as an array; any other value as it is."""
+    library = library_of(value)
+    if library is None or library.is_recording(value):
+        return value
+    try:
+        region = region_of_tensor(library, value)
+    except KernelError:
+        return value  # the checks say what is wrong
+    type_ = Array(SCALAR_BY_DTYPE[region.dtype], len(region.shape))
+    return HostArray("", type_, region, is_writable=True) if region.shape else value
+
+
+def _remember(kernel: Kernel, key: Any, checked: Checked) -> Repeated | None:
+    """Store and return the checks of a launch for later launches like it. Return None if those launches need more than
+    these checks."""
+    if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
+        return None
+    if any(checked.values[i].in_records is not None for i in checked.plan.added_to):
+        return None
+    is_on_gpu = isinstance(checked.scope, GpuScope)
+    values = zip(checked.plan.arguments, checked.values, strict=True)
+    if is_on_gpu and any(a.is_array and v.region is None and v.value is not None for a, v in values):
+        return None  # it is copied for each launch
+    made = RepeatedOnGpu(checked) if is_on_gpu else Repeated(checked)
+    with _launched_lock:
+        if sum(len(other.launches) for other in _launched) >= _MAX_KNOWN:
+            forget()
+        kernel.launches[key] = made
+        _launched.add(kernel)
+    return made
+
+
+def forget() -> None:
+    """The next launches are looked at again: their code may be another one."""
+    with _launched_lock:
+        for kernel in _launched:
+            kernel.launches.clear()
+            kernel.plans.clear()
+        _launched.clear()
+
+
+_launched_lock = threading.RLock()
+_launched: weakref.WeakSet[Kernel] = weakref.WeakSet()
+
+
+def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:
+    """The launch on a tape, or what it writes."""
+    done = made.launched()
+    if is_recorded:
+        tape.record_launch(done)
+        made.run()
+        return
+    tape.see(*(done.given[i] for i in done.plan.written))
+    for region in done.writes:
+        tape.record_write(region)
+    made.run()
+    roles = done.plan.launch.roles
+    for i, region in zip(done.plan.written, done.writes, strict=True):
+        tape.record_result(region, roles[i] == IN_OUT)
+
+
+def launch_again(checked: Checked) -> None:
+    """A launch that was checked, once more. An active tape records it."""
+    tape = recording.get()
+    if tape is None:
+        run_checked(checked.scope, checked)
+    else:
+        _record(tape, Once(checked), True)
+
+
+def _capture(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """Gives a launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
+    given = spread(kernel, params)
+    if (tape := recording.get()) is not None:
+        tape.see(*given)
+    with contextlib.suppress(OutOfRangeError):  # they may be empty still
+        check(place_of(target, given), kernel, dim, given, block_dim)
+    if any(map(handled, params)):
+        play = partial(run_launch, kernel, dim, all_as_now(kernel, params), block_dim, is_recorded, target)
+    else:
+        kept = leaves_as_now(kernel, params)
+        play = partial(launch_at_once, kernel, dim, kept, block_dim, is_recorded, target)
+    HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given))
+
+
+def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
+    """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise, or if a
+    stream was requested."""
+    arrays = [value for value in given if isinstance(value, HostArray)]
+    is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
+    place = place_of(target, given)
+    is_alone = target.queue is None and all(a.scope is place for a in arrays)
+    return place if is_plain and is_alone else None
+
+
+def _run_by_number(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """A launch of a kernel that looks objects up by their ids."""
+    scope, numbers = scope_now(), as_numbers(kernel, params)
+    numbered = kernel.given(numbers)
+    place = place_of(target, spread(numbered, numbers)) if scope is HOST else HOST
+    found = numbered.with_argument(TABLES, tables_type())
+    if scope is not HOST:
+        assert scope is not None
+        with tables_in(scope) as in_call:
+            launch_now(scope, found, dim, [*spread(numbered, numbers), *in_call], block_dim)
+        return
+    tables = tables_at(place)
+    with tables.used() as value:
+        given = [*numbers, value]
+        if capturing.get() is not None:
+            check(place, found, dim, spread(found, given), block_dim)
+            play = partial(run_launch, kernel, dim, all_as_now(kernel, params), block_dim, is_recorded, target)
+            HOST.defers(f"launch of {kernel.name}", play)
+            return
+        if isinstance(place, GpuScope):  # what others write to the objects comes first
+            with place.on_queue(target.queue or place.queue):
+                place.uses(tables.regions, ())
+        launch_at_once(found, dim, parts_of(found, given), block_dim, is_recorded, target)
+
+
+def target_of(device: Any, stream: Any) -> Target:
+    """Return the place and the stream that a launch requests."""
+    if isinstance(stream, Stream):
+        found = gpu_scope(stream.device.ordinal)
+        if device is not None and place_of_device(device, "launch") is not found:
+            raise KernelValueError(
+                f"launch: {stream!r} is no stream of {device}", hint="leave device out: the stream has one"
+            )
+        return Target(found, stream.queue)
+    return NOWHERE if device is None else Target(place_of_device(device, "launch"), None)
+
+
+def all_as_now(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    return [as_now(value, argument.annotation) for argument, value in zip(kernel.arguments, values, strict=True)]
+
+
+def leaves_as_now(kernel: Kernel, params: list[Any]) -> list[Any]:
+    return [as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, spread(kernel, params), strict=True)]
+
+
+def as_now(value: Any, annotation: Any) -> Any:
+    """Return the form in which a stored launch keeps an argument. It copies values now, and uses arrays, grids and
+    meshes as they are when it runs."""
+    if isinstance(value, np.ndarray):
+        return value if isinstance(annotation, Array) else value.copy()
+    if handled(value) is None and (struct := struct_of(type(value))) is not None:
+        made = copy.copy(value)
+        made.__dict__.update((f.name, as_now(vars(value)[f.name], f.type)) for f in struct.fields)
+        return made
+    return copy.deepcopy(value) if isinstance(value, (list, dict)) and not struct_in(annotation) else value

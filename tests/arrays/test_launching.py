@@ -1,0 +1,64 @@
+"""The steps of a launch outside of JAX are those that `arrays/launching.py` names, in order."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.arrays import eager, launching, repeated
+from jaxwarp.ffi.launch import code, native_launch, on_memory
+
+MODULES = {m.__file__: m for m in (launching, repeated, eager, code, native_launch, on_memory)}
+
+
+def steps(run) -> list[str]:
+    """The functions of these modules that `run` calls, in order, if the module names them."""
+    seen: list[str] = []
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename in MODULES:
+            seen.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    names = written()
+    return [name for name in seen if name in names]
+
+
+def written() -> list[str]:
+    """What the module names, in its order."""
+    text = launching.__doc__ or ""
+    names = [name for name in re.findall(r"`([\w.]+)`", text) if not name.endswith((".py", ".cc"))]
+    return list(dict.fromkeys(names))
+
+
+@pytest.mark.release_mode("in debug mode nothing is kept")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no qualified names")
+def test_a_launch_takes_the_steps_that_are_written():
+    @wp.kernel
+    def tripled(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = 3.0 * x[i]
+
+    x, y = wp.ones(7, dtype=float), wp.zeros(7, dtype=float)
+    ways = [steps(lambda: wp.launch(tripled, 7, [x], [y])) for _ in range(2)]
+    path = ["run_launch", "_run_given", "launch_at_once", "prepared_launch", "_signature"]
+    first, again = ([name for i, name in enumerate(way) if name not in way[:i]] for way in ways)
+    assert first == [*path, "check", "_remember", "code_of", "Repeated.operands", "Repeated.run", "NativeCode.run"]
+    assert again == [*path, "Repeated.operands", "Repeated.run", "NativeCode.run"]
+    assert [name for name in written() if name in first] == first
+
+
+def test_what_is_written_is_there():
+    here = {name for module in MODULES.values() for name in vars(module)}
+    names = {name.partition(".")[0] for name in written()} - {"launch", "jaxwarp_outside_alone"}
+    assert names <= here
+    assert inspect.isfunction(wp.launch)
