@@ -192,10 +192,12 @@ class Kernel(ByName):
     def of_types(self, types: Sequence[Any]) -> Kernel:
         """The kernel for arguments of these types alone; itself, if none of its own is open.
 
+        It is lowered when it is first used: what is wrong in its code for these types is an error then.
+
         Raises:
-            KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+            KernelTypeError: the types do not fit the annotations.
         """
-        self.specialize(types)
+        self._of_structs(types)._require_types(types)
         named = tuple(t if isinstance(t, Array | Absent | Struct) else struct_of(t) or as_dtype(t) for t in types)
         if len(named) != len(self.arguments) or not (self.is_generic or any(struct_in(t) for t in named)):
             return self
@@ -480,7 +482,8 @@ def require_options(decorator: str, options: dict[str, Any], known: Sequence[str
 def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
     """The kernel of a generic one that takes arguments of some types alone.
 
-    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too.
+    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too. An
+    error in the code for these types comes when the kernel is first used.
     `@overload` above `def k(x: float): ...` checks that the kernel k, defined before, takes them, and leaves it so.
 
     Args:
@@ -488,7 +491,7 @@ def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
         arg_types: a list of all types, or a dictionary of those that are open, by name. None: `kernel` as it is.
 
     Raises:
-        KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+        KernelTypeError: the types do not fit the annotations.
     """
     if isinstance(kernel, FunctionType):
         return _declared(kernel, caller().f_locals)

@@ -398,10 +398,18 @@ def test_overload_names_the_types_of_a_generic_kernel():
     assert kernel.add_overload([float, wp.array[float]]) is named
     assert wp.overload(named, [float, wp.array[float]]) is named
     assert (kernel.is_generic, named.is_generic) == (True, False)
-    with pytest.raises(KernelTypeError, match="a holds int32, got float32"):
-        wp.overload(kernel, [float, wp.array[int]])
+    with pytest.raises(KernelTypeError, match="expected 2 types, got 1"):
+        wp.overload(kernel, [float])
     with pytest.raises(KernelTypeError, match="overload: k has no argument b"):
         wp.overload(kernel, {"b": float})
+
+
+def test_overload_is_lowered_when_it_is_first_used():
+    kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
+    named = wp.overload(kernel, [float, wp.array[int]])
+    with pytest.raises(KernelTypeError, match="a holds int32, got float32") as caught:
+        wp.launch(named, 1, inputs=[1.0, wp.zeros(1, dtype=int)])
+    assert "a[0] = x" in str(caught.value)
 
 
 def test_overload_is_a_decorator():
@@ -413,7 +421,7 @@ def test_overload_is_a_decorator():
         wp.launch(kernel, 1, inputs=[dtype(3), out])
         assert out.list() == [6]
     for text, message in (
-        ("def k(x: int, a: wp.array[float]): ...", "a holds float32, got int32"),
+        ("def k(x: int): ...", "k: expected 2 types, got 1"),
         ("def other(x: float): ...", "@overload: other is no kernel that is defined before"),
         ("def k(x: float, a: wp.array[float]):\n    a[0] = x\n", "@overload: k has a body"),
         ("def k(x, a: wp.array[float]): ...", "k: argument x has no annotation"),
