@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxwarp import config
@@ -73,7 +73,7 @@ class Kernel(ByName):
 
     Attributes:
         name: of the Python function.
-        key: its qualified name, or that it was given.
+        key: its qualified name, or that it was given. It may be set.
         arguments: in order.
         defaults: the values of arguments that calls may leave out, by name.
         leaves: what a launch is given: the arguments, those that are structs by their fields.
@@ -82,6 +82,7 @@ class Kernel(ByName):
         module: whose options hold for it.
     """
 
+    _SETTABLE = ("key",)
     # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
     step: ClassVar[Callable[[Kernel, Source, Sequence[Any], dict[str, Any], Any, Any], None]]
 
@@ -262,6 +263,11 @@ class Kernel(ByName):
 
     def _options_of_modules(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {})
+
+    @property
+    def adj(self) -> SimpleNamespace:
+        """A private name of Warp's: `adj.args` are the arguments, each with a `label` and a `type`."""
+        return SimpleNamespace(args=[SimpleNamespace(label=a.name, type=a.annotation) for a in self.arguments])
 
     @property
     def is_generic(self) -> bool:

@@ -481,3 +481,17 @@ def test_array_annotations():
         wp.array(dtype=float, ndim=0)
     with pytest.raises(KernelValueError, match=r"array2d\(...\): ndim is 2, got 3"):
         wp.array2d(dtype=float, ndim=3)
+
+
+def test_functions_and_kernels_can_be_renamed():
+    function_code = "@wp.func\ndef f(x: float):\n    return x + 1.0\n"
+    program = define(function_code + "@wp.kernel\ndef k(a: wp.array[float]):\n    a[0] = f(a[0])\n")
+    function, kernel = program["f"], program["k"]
+    for made in (function, kernel):
+        made.__name__, made.__qualname__, made.key, made.__doc__ = "other", "other", "other", "Text."
+    out = wp.zeros(1)
+    wp.launch(kernel, 1, [out])
+    assert (function.__name__, function.key, function.__doc__) == ("other", "other", "Text.")
+    assert (kernel.key, out.list()) == ("other", [1.0])
+    with pytest.raises(AttributeError, match="overloads cannot be set"):
+        function.overloads = ()

@@ -100,13 +100,14 @@ def _text(annotation: ast.expr | None) -> str:
 @guarded
 @dataclass(frozen=True)
 class NativeFunc:
-    """The result of `@func_native`: a function whose text is C++, which kernels here cannot call."""
+    """The result of `@func_native`: a function whose text is C++, which kernels cannot call for a reason."""
 
     __name__: str
+    reason: str = ""
 
 
 @guarded
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Func(ByName):
     """The result of `@func`: one name, one or more overloads, chosen by argument types.
 
@@ -141,9 +142,12 @@ class Func(ByName):
     # Of the last overload.
     __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))
 
-    @property
-    def __name__(self) -> str:
-        return self.name
+    _SETTABLE = ("key",)
+
+    def _rename(self, name: str) -> None:
+        self.name = name
+
+    __name__ = property(lambda self: self.name, _rename)  # type: ignore[assignment]
 
     @property
     def defaults(self) -> dict[str, Any]:
