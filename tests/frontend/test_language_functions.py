@@ -495,3 +495,21 @@ def test_functions_and_kernels_can_be_renamed():
     assert (kernel.key, out.list()) == ("other", [1.0])
     with pytest.raises(AttributeError, match="overloads cannot be set"):
         function.overloads = ()
+
+
+def test_attributes_of_functions():
+    program = define(
+        "@wp.func\ndef f(x: float):\n    return x + 1.0\n"
+        "@wp.func\ndef g(x: float):\n    return 10.0 * x\n"
+        "f.other, f.factor = g, 3.0\n"
+        "@wp.func\ndef both(x: float, h: wp.Function):\n    return h(x) + h.other(x) * h.factor\n"
+        "@wp.kernel\ndef k(a: wp.array[float]):\n    a[0] = both(a[0], f)\n"
+        "@wp.kernel\ndef wrong(a: wp.array[float]):\n    a[0] = f.overloads\n"
+    )
+    out = wp.ones(1)
+    wp.launch(program["k"], 1, [out])
+    assert out.list() == [32.0]
+    with pytest.raises(KernelError, match="the function f has no attribute overloads"):
+        wp.launch(program["wrong"], 1, [out])
+    program["f"].doc = "Text."
+    assert (program["f"].doc, program["f"].__doc__) == ("Text.", "Text.")

@@ -131,6 +131,10 @@ class Func(ByName):
         said = [o.source.function.__doc__ for o in self.overloads]
         return next((text for text in reversed(said) if text), None)
 
+    @doc.setter
+    def doc(self, text: str | None) -> None:
+        self.__doc__ = self.overloads[-1].source.function.__doc__ = text
+
     def _help(self) -> str | None:
         if not self.module.startswith("jaxwarp."):
             return self.doc
@@ -143,6 +147,10 @@ class Func(ByName):
     __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))
 
     _SETTABLE = ("key",)
+
+    def has_own(self, name: str) -> bool:
+        """Return whether a name is an attribute that somebody has given the function."""
+        return name in vars(self) and not name.startswith("_") and name not in type(self).__dataclass_fields__
 
     def _rename(self, name: str) -> None:
         self.name = name
