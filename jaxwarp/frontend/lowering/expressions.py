@@ -333,7 +333,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             part = named_part(base.type, name)
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
         case Aggregate():
-            return _type_attribute(base, name)
+            function = vars(base).get(name)  # of a class that has it as its base
+            return frame.adopt(function) if isinstance(function, Func) else _type_attribute(base, name)
         case StructValue(type=struct):
             of_class = struct.index(name) is None and name in struct.members
             return _of_class(frame, struct, name) if of_class else field_of(base, name)
