@@ -513,3 +513,17 @@ def test_attributes_of_functions():
         wp.launch(program["wrong"], 1, [out])
     program["f"].doc = "Text."
     assert (program["f"].doc, program["f"].__doc__) == ("Text.", "Text.")
+
+
+def test_functions_renamed_before_they_are_decorated():
+    def made(factor):
+        def template(a: wp.array[float]):
+            a[0] = a[0] * wp.static(factor)
+
+        template.__name__ = template.__qualname__ = f"times_{int(factor)}"
+        return wp.kernel(template)
+
+    out = wp.ones(1)
+    for factor in (2.0, 3.0):
+        wp.launch(made(factor), 1, [out])
+    assert (out.list(), made(4.0).name) == ([6.0], "times_4")
