@@ -11,6 +11,7 @@ from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload
+from jaxwarp.frontend.text.native_text import NotPlainError, python_of
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.kernel import KERNEL_OPTIONS, Kernel, require_options
@@ -78,8 +79,11 @@ def func(function: Any = None, /, **options: Any) -> Any:
 def func_native(
     snippet: str, adj_snippet: str | None = None, replay_snippet: str | None = None
 ) -> Callable[[Callable[..., Any]], Func | NativeFunc]:
-    """Takes Warp's functions in C++, so that programs which have some can be imported: a kernel that calls one is
-    refused. One that only waits for the threads of a block is nothing, as a block is one thread.
+    """Takes Warp's functions in C++. One that computes with numbers alone is read as a function of the kernel language.
+
+    It may have declarations, assignments, `if`, `while`, `for`, `return`, and C's functions of floats. Where it has
+    one text for CUDA and another one, both must be of this kind, and the other one runs. One that only waits for the
+    threads of a block is nothing, as a block is one thread. A kernel that calls any other one is refused.
 
     Args:
         snippet: the text of the function in C++.
@@ -99,9 +103,13 @@ def func_native(
 
     @boundary
     def decorate(function: Callable[..., Any]) -> Func | NativeFunc:
+        plain = function
         if not is_barrier:
-            return NativeFunc(function.__name__)
-        source = read_source(function, "func", scope.f_locals)
+            try:
+                plain = python_of(snippet, function, adj_snippet or replay_snippet)
+            except NotPlainError as error:
+                return NativeFunc(function.__name__, str(error))
+        source = read_source(plain, "func", scope.f_locals)
         made = Overload(source, read_parameters(source, "func"), read_return(source))
         return Func(source.name, function.__qualname__, function.__module__, (made,))
 

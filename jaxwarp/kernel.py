@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxwarp import config
@@ -73,7 +73,7 @@ class Kernel(ByName):
 
     Attributes:
         name: of the Python function.
-        key: its qualified name, or that it was given.
+        key: its qualified name, or that it was given. It may be set.
         arguments: in order.
         defaults: the values of arguments that calls may leave out, by name.
         leaves: what a launch is given: the arguments, those that are structs by their fields.
@@ -82,6 +82,7 @@ class Kernel(ByName):
         module: whose options hold for it.
     """
 
+    _SETTABLE = ("key",)
     # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
     step: ClassVar[Callable[[Kernel, Source, Sequence[Any], dict[str, Any], Any, Any], None]]
 
@@ -192,10 +193,12 @@ class Kernel(ByName):
     def of_types(self, types: Sequence[Any]) -> Kernel:
         """The kernel for arguments of these types alone; itself, if none of its own is open.
 
+        It is lowered when it is first used: what is wrong in its code for these types is an error then.
+
         Raises:
-            KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+            KernelTypeError: the types do not fit the annotations.
         """
-        self.specialize(types)
+        self._of_structs(types)._require_types(types)
         named = tuple(t if isinstance(t, Array | Absent | Struct) else struct_of(t) or as_dtype(t) for t in types)
         if len(named) != len(self.arguments) or not (self.is_generic or any(struct_in(t) for t in named)):
             return self
@@ -260,6 +263,11 @@ class Kernel(ByName):
 
     def _options_of_modules(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {})
+
+    @property
+    def adj(self) -> SimpleNamespace:
+        """A private name of Warp's: `adj.args` are the arguments, each with a `label` and a `type`."""
+        return SimpleNamespace(args=[SimpleNamespace(label=a.name, type=a.annotation) for a in self.arguments])
 
     @property
     def is_generic(self) -> bool:
@@ -480,7 +488,8 @@ def require_options(decorator: str, options: dict[str, Any], known: Sequence[str
 def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
     """The kernel of a generic one that takes arguments of some types alone.
 
-    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too.
+    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too. An
+    error in the code for these types comes when the kernel is first used.
     `@overload` above `def k(x: float): ...` checks that the kernel k, defined before, takes them, and leaves it so.
 
     Args:
@@ -488,7 +497,7 @@ def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
         arg_types: a list of all types, or a dictionary of those that are open, by name. None: `kernel` as it is.
 
     Raises:
-        KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+        KernelTypeError: the types do not fit the annotations.
     """
     if isinstance(kernel, FunctionType):
         return _declared(kernel, caller().f_locals)

@@ -33,6 +33,7 @@ class Module:
         name: of a Python module, or another one.
     """
 
+    _SETTABLE = ("name",)
     _HINTS: ClassVar[dict[str, str]] = {"options": 'set one: module.options["mode"] = "debug"'}
 
     def __init__(self, name: str, loader: Any = None):

@@ -145,3 +145,27 @@ def test_launches_without_threads_need_no_arrays(dim):
 def test_launches_with_threads_do():
     with pytest.raises(wp.KernelError, match="x is None"):
         wp.launch(needs_both, 1, [None, wp.zeros(1)])
+
+
+class Limits(wp.types.vector(length=7, dtype=wp.float32)):
+    """Least, most, and others."""
+
+    @wp.func
+    def from_center(center: float, half: float):
+        return Limits(center - half, center + half, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_functions_of_classes_of_vectors():
+    @wp.kernel
+    def kernel(a: wp.array[Limits]):
+        a[0] = Limits.from_center(3.0, 1.0) + wp.max(Limits(0.0), a[0])
+
+    a = wp.ones(1, dtype=Limits)
+    wp.launch(kernel, 1, [a])
+    assert a.numpy().tolist() == [[3.0, 5.0, 1.0, 1.0, 1.0, 1.0, 1.0]]
+    with pytest.raises(KernelTypeError, match=r"class Others: .* has another from_center"):
+
+        class Others(wp.types.vector(length=7, dtype=wp.float32)):
+            @wp.func
+            def from_center(center: float):
+                return Limits(center)

@@ -330,9 +330,11 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
   for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
   one is given.
-- **Native snippets** (`func_native`) and **`address_of`**: C++ text and addresses have no meaning for vector code,
-  for the interpreter, or for a derivative. A kernel that calls one is refused, but for one that only waits for the
-  threads of a block. Write the function as a `@func`; foreign code is called by `register_ffi_callback`.
+- **Native snippets** (`func_native`): C++ text that computes with numbers alone is read as a function of the language
+  (declarations, assignments, `if`, loops, `return`, C's functions of floats). Where CUDA has a text of its own, it must
+  be of this kind too; the other one runs. Any other text, and **`address_of`**, has no meaning for vector code, for the
+  interpreter, or for a derivative: a kernel that calls it is refused, but for one that only waits for the threads of a
+  block. Write the function as a `@func`; foreign code is called by `register_ffi_callback`.
 - **Slices** of vectors and matrices have constant bounds: how long they are is part of
   the type.
 - **Functions as operators**: a `@func` called `add` is `+` where the language has no sum of the operands, of structs
@@ -349,9 +351,14 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`lower_bound`** of what is above all elements is their number; Warp's is the last index.
 - **`a.shape`** in a kernel has as many extents as the array has axes; Warp's has four, of which the rest are 0.
 - **Gradients of integers** do not exist: `requires_grad=True` has no effect on an array of them. Warp keeps zeros.
+- **Private names**: `wp._src` and `wp.context` have those that several programs use: `_src.types`, `_src.utils`,
+  `_src.thirdparty.appdirs.user_cache_dir`, `context.runtime.core.wp_builtin_*` and `wp_array_inner_*`; of
+  `Kernel.adj` there is `args`. Others are Warp's own machinery (`context.ModuleHasher`, `codegen`, `builtin_functions`,
+  the rest of its C library) and raise an AttributeError. `context.user_modules` is empty, and `context.runtime` is
+  never None. The first use of a `wp_builtin_*` makes `ctypes.byref` take vectors and matrices.
 - **The derivative of `a % b` by b** is the quotient, negated, wherever it is defined; Warp's is 0.
-- **A module** is a name for options; there is nothing to build, load or hash, so `Kernel.adj`, `Module.hash_module`
-  and the like are not there. The error of a wrong kernel is a `KernelError` (a `TypeError`, `ValueError`, ... by its
+- **A module** is a name for options; there is nothing to build, load or hash, so `Module.hash_module` and the like are
+  not there. The error of a wrong kernel is a `KernelError` (a `TypeError`, `ValueError`, ... by its
   kind), with texts of its own.
 - **Structs** are passed to JAX as pytrees, where an array of structs is a struct of arrays. Outside of JAX it is
   records in memory, as in Warp, but for structs with fields that are arrays, which are refused. See structs.md.

@@ -112,6 +112,8 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
         made = _placed(place, name, data, dtype, extents, copy, device)
     if pinned and place is HOST and copy and host_memory(pinned) is not HOST and not made.pinned:
         made = made.new_like(host_memory(pinned)).assign(made)
+    if ndim is not None and made.ndim < ndim and made.size == 0 and extents is None:
+        made = made.reshape((*made.shape, *[0] * (ndim - made.ndim)))
     if ndim is not None and made.ndim != ndim:
         raise KernelValueError(
             f"{name}(...): expected data with {ndim} axes, got shape {made.shape}",
@@ -158,6 +160,8 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
             f"{name}(...): copy=False: expected data of {scalar}, got {values.dtype}",
             hint="leave copy=False out, or convert the data first",
         )
+    if isinstance(data, np.ndarray) and values.dtype.kind in "iu" and scalar.kind in "iu":
+        values = values.astype(scalar)  # as NumPy converts them: they wrap
     values = cast_values(values, scalar, f"{name}(...): data")
     shaped = _shaped(name, values, element, shape)
     if is_shared and shaped.size and not np.may_share_memory(shaped, values):

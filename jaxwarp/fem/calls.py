@@ -54,7 +54,7 @@ def part(name: str) -> Expanded:
 
 
 @guarded
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Integrand(Func):
     """A function of the kernel language that takes fields and domains, made by `@integrand`.
 

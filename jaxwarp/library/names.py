@@ -76,6 +76,8 @@ TEXTURES = {
 # Of `commands/`.
 COMMANDS = {"info": ("print_diagnostics",)}
 PACKAGES = ("autograd", "geometry", "optim", "sparse")
+# Private names of Warp's that programs use.
+_PRIVATE = {"_src": "jaxwarp._src", "context": "jaxwarp._src.context"}
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
@@ -98,6 +100,9 @@ def find(name: str) -> Any:
     """
     if name in PACKAGES:
         return importlib.import_module(f"jaxwarp.{name}")
+    if name in _PRIVATE:
+        importlib.import_module("jaxwarp._src")
+        return sys.modules[_PRIVATE[name]]
     if name in _OF_PYTHON:
         return _OF_PYTHON[name]
     if name not in _MODULE_OF:

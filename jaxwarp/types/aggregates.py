@@ -204,12 +204,31 @@ class _Renaming(type):
             return super().__new__(cls, name, bases, members)
         given = members.get("__orig_bases__", ())
         own = [member for member in members if not member.startswith("__")]
-        if len(given) != 1 or own:
+        functions = {n: members[n] for n in own if hasattr(members[n], "overloads")}
+        if len(given) == 1 and own and len(functions) == len(own):
+            _add_functions(name, given[0], functions)
+        elif len(given) != 1 or own:
             raise KernelTypeError(
                 f"class {name}: expected {given[0]} as its only base, and no members, got {', '.join(own) or given}",
                 hint=f"write {name} = {given[0]}, and functions beside it",
             )
         return given[0]
+
+
+def _add_functions(name: str, t: Aggregate, functions: dict[str, Any]) -> None:
+    """Give a type the functions of a class that has it as its base.
+
+    Raises:
+        KernelTypeError: the type has another attribute of such a name.
+    """
+    for each, function in functions.items():
+        known = vars(t).get(each)
+        if hasattr(t, each) and (known is None or getattr(known, "key", None) != function.key):
+            raise KernelTypeError(
+                f"class {name}: {t} has another {each}: classes with this base are one type",
+                hint="give the function another name, or write it beside the class",
+            )
+        object.__setattr__(t, each, function)
 
 
 class _Renamed(metaclass=_Renaming):

@@ -1068,3 +1068,21 @@ def test_memory_that_the_host_has_too_is_taken_there(device):
 def test_masks_of_numpy_are_not_lost(use):
     with pytest.raises(KernelTypeError, match="a masked array of NumPy, of shape"):
         use(np.ma.array(np.ones(3, np.float32), mask=[False, True, False]))
+
+
+def test_integers_of_numpy_wrap_where_a_type_is_asked_for():
+    wide = np.array([2**40 + 5, -1, 7])
+    for dtype in (wp.int32, wp.uint8, wp.uint64):
+        assert wp.array(wide, dtype=dtype).list() == wide.astype(str(dtype)).tolist()
+    with pytest.raises(KernelValueError, match="expected values of int32"):
+        wp.array([2**40 + 5], dtype=int)
+    with pytest.raises(KernelValueError, match="expected values of int32"):
+        wp.array(np.array([1e20]), dtype=int)
+
+
+def test_data_without_elements_get_the_axes_that_are_asked_for():
+    assert wp.array(np.array([]), dtype=wp.int32, ndim=2).shape == (0, 0)
+    assert wp.array([], dtype=wp.vec3, ndim=2).shape == (0, 0)
+    assert wp.array(np.zeros((3, 0)), dtype=float, ndim=3).shape == (3, 0, 0)
+    with pytest.raises(KernelValueError, match="expected data with 2 axes"):
+        wp.array([1, 2], dtype=int, ndim=2)

@@ -398,10 +398,18 @@ def test_overload_names_the_types_of_a_generic_kernel():
     assert kernel.add_overload([float, wp.array[float]]) is named
     assert wp.overload(named, [float, wp.array[float]]) is named
     assert (kernel.is_generic, named.is_generic) == (True, False)
-    with pytest.raises(KernelTypeError, match="a holds int32, got float32"):
-        wp.overload(kernel, [float, wp.array[int]])
+    with pytest.raises(KernelTypeError, match="expected 2 types, got 1"):
+        wp.overload(kernel, [float])
     with pytest.raises(KernelTypeError, match="overload: k has no argument b"):
         wp.overload(kernel, {"b": float})
+
+
+def test_overload_is_lowered_when_it_is_first_used():
+    kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
+    named = wp.overload(kernel, [float, wp.array[int]])
+    with pytest.raises(KernelTypeError, match="a holds int32, got float32") as caught:
+        wp.launch(named, 1, inputs=[1.0, wp.zeros(1, dtype=int)])
+    assert "a[0] = x" in str(caught.value)
 
 
 def test_overload_is_a_decorator():
@@ -413,7 +421,7 @@ def test_overload_is_a_decorator():
         wp.launch(kernel, 1, inputs=[dtype(3), out])
         assert out.list() == [6]
     for text, message in (
-        ("def k(x: int, a: wp.array[float]): ...", "a holds float32, got int32"),
+        ("def k(x: int): ...", "k: expected 2 types, got 1"),
         ("def other(x: float): ...", "@overload: other is no kernel that is defined before"),
         ("def k(x: float, a: wp.array[float]):\n    a[0] = x\n", "@overload: k has a body"),
         ("def k(x, a: wp.array[float]): ...", "k: argument x has no annotation"),
@@ -473,3 +481,49 @@ def test_array_annotations():
         wp.array(dtype=float, ndim=0)
     with pytest.raises(KernelValueError, match=r"array2d\(...\): ndim is 2, got 3"):
         wp.array2d(dtype=float, ndim=3)
+
+
+def test_functions_and_kernels_can_be_renamed():
+    function_code = "@wp.func\ndef f(x: float):\n    return x + 1.0\n"
+    program = define(function_code + "@wp.kernel\ndef k(a: wp.array[float]):\n    a[0] = f(a[0])\n")
+    function, kernel = program["f"], program["k"]
+    for made in (function, kernel):
+        made.__name__, made.__qualname__, made.key, made.__doc__ = "other", "other", "other", "Text."
+    out = wp.zeros(1)
+    wp.launch(kernel, 1, [out])
+    assert (function.__name__, function.key, function.__doc__) == ("other", "other", "Text.")
+    assert (kernel.key, out.list()) == ("other", [1.0])
+    with pytest.raises(AttributeError, match="overloads cannot be set"):
+        function.overloads = ()
+
+
+def test_attributes_of_functions():
+    program = define(
+        "@wp.func\ndef f(x: float):\n    return x + 1.0\n"
+        "@wp.func\ndef g(x: float):\n    return 10.0 * x\n"
+        "f.other, f.factor = g, 3.0\n"
+        "@wp.func\ndef both(x: float, h: wp.Function):\n    return h(x) + h.other(x) * h.factor\n"
+        "@wp.kernel\ndef k(a: wp.array[float]):\n    a[0] = both(a[0], f)\n"
+        "@wp.kernel\ndef wrong(a: wp.array[float]):\n    a[0] = f.overloads\n"
+    )
+    out = wp.ones(1)
+    wp.launch(program["k"], 1, [out])
+    assert out.list() == [32.0]
+    with pytest.raises(KernelError, match="the function f has no attribute overloads"):
+        wp.launch(program["wrong"], 1, [out])
+    program["f"].doc = "Text."
+    assert (program["f"].doc, program["f"].__doc__) == ("Text.", "Text.")
+
+
+def test_functions_renamed_before_they_are_decorated():
+    def made(factor):
+        def template(a: wp.array[float]):
+            a[0] = a[0] * wp.static(factor)
+
+        template.__name__ = template.__qualname__ = f"times_{int(factor)}"
+        return wp.kernel(template)
+
+    out = wp.ones(1)
+    for factor in (2.0, 3.0):
+        wp.launch(made(factor), 1, [out])
+    assert (out.list(), made(4.0).name) == ([6.0], "times_4")

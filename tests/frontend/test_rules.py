@@ -623,3 +623,57 @@ def test_a_rule_of_several_results_is_transposed():
         results.append((jax.jvp(loss, (x, v), (t, u)), first(x, v), second(x, v)))
     for ours, theirs in zip(*map(jax.tree.leaves, results), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@wp.func
+def half_of(n: int, a: wp.array[float], out: wp.array[float]):
+    for i in range(n):
+        out[i] = 0.5 * a[i]
+
+
+@wp.func_grad(half_of)
+def adj_half_of(n: int, a: wp.array[float], out: wp.array[float]):
+    """Half is taken to be constant."""
+
+
+@wp.func
+def twice_of(s: float, a: wp.array[float], out: wp.array[float]):
+    out[0] = s * a[0]
+
+
+@wp.func_grad(twice_of)
+def adj_twice_of(s: float, a: wp.array[float], out: wp.array[float]):
+    if not wp.adjoint[a]:
+        return
+    wp.adjoint[a][0] += 2.0 * wp.adjoint[out][0]
+
+
+def test_a_rule_that_is_pass_says_that_what_is_written_is_constant():
+    @wp.kernel
+    def kernel(a: wp.array[float], half: wp.array[float], y: wp.array[float]):
+        half_of(2, a, half)
+        y[0] = a[0] * half[0]
+
+    a, half, y = (wp.array(v, dtype=float, requires_grad=True) for v in ([3.0, 4.0], [0.0, 0.0], [0.0]))
+    with wp.Tape() as tape:
+        wp.launch(kernel, 1, [a, half, y])
+    tape.backward(grads={y: wp.ones(1)})
+    assert (half.list(), y.list(), a.grad.list()) == ([1.5, 2.0], [4.5], [1.5, 0.0])
+
+
+def test_a_rule_for_written_floats_is_refused_where_a_derivative_is_asked_for():
+    @wp.kernel
+    def kernel(s: float, a: wp.array[float], out: wp.array[float]):
+        twice_of(s, a, out)
+
+    a, out = wp.array([3.0], dtype=float, requires_grad=True), wp.zeros(1, requires_grad=True)
+    wp.launch(kernel, 1, [2.0, a, out])
+    assert out.list() == [6.0]
+    with wp.Tape() as tape:
+        wp.launch(kernel, 1, [2.0, a, out])
+    with pytest.raises(DifferentiationError, match="twice_of has a func_grad and writes floats to out"):
+        tape.backward(grads={out: wp.ones(1)})
+    f = wp.jax_kernel(kernel, output_dims=1)
+    for by in (0, 1):
+        with pytest.raises(DifferentiationError, match="twice_of has a func_grad and writes floats to out"):
+            jax.grad(lambda s, a: f(s, a)[0][0], by)(jnp.float32(2.0), jnp.ones(1, jnp.float32))

@@ -9,7 +9,8 @@ adds to an adjoint then is the factor. Of several the rule is transposed (`trans
 lowered once for each, with the cotangents of the others set to 0. A factor is a value like any other, in
 loops and branches too, so derivatives of any order, in both modes, follow. That is right only if the rule is linear in
 its cotangents (`linear.py`); else the result gets no derivative. An array argument is treated like a value: to add to
-`adjoint[a][i]` attaches the element that a load of `a[i]` gives.
+`adjoint[a][i]` attaches the element that a load of `a[i]` gives. A rule that is `pass` says that the function's
+results, and the floats that it writes to arrays, are constants.
 """
 
 from __future__ import annotations
@@ -113,27 +114,43 @@ def apply(frame: Frame, node: ast.Call, func: Func, overload: Overload, variable
     with frame.builder.block() as ops:
         result = _typed(frame, plain_body(frame, node, func, overload, dict(inner)))
     own = frame.context.locals[first_local:]
+    written = _float_writes(ops, own) if rules.replay is None else []
+    if written and rules.grad is not None and not _is_nothing(rules.grad):
+        return _without_derivative(frame, node, func, overload, variables, written[0])
     if rules.replay is not None:
         result = _replayed(frame, node, (func, overload), inner, (ops, result))
     else:
-        _require_no_float_writes(func, ops, own)
         for op in detached_loads(ops, DETACH, own):
             frame.builder.append(op)
-    if rules.grad is None:
+    if rules.grad is None or (result is NoValue and _is_nothing(rules.grad)):
         return result
     return _Attaching(frame, node, func, rules.grad, overload, variables).run(result)
 
 
+def _is_nothing(rule: Overload) -> bool:
+    """Return whether a rule is `pass`: it says that nothing moves what the function returns and writes."""
+    return all(isinstance(s, ast.Pass) or _is_text(s) for s in rule.source.tree.body)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def _detached(frame: Frame, value: Any) -> Any:
     """Floats as values that do not move."""
+    return _through(frame, DETACH, value)
+
+
+def _through(frame: Frame, row: ir.Builtin, value: Any) -> Any:
+    """Floats as what a row makes of them."""
     if isinstance(value, tuple):
-        return tuple(_detached(frame, v) for v in value)
+        return tuple(_through(frame, row, v) for v in value)
     if isinstance(value, Bundle):
-        return Bundle(value.type, tuple(_detached(frame, v) for v in value.values))
+        return Bundle(value.type, tuple(_through(frame, row, v) for v in value.values))
     if isinstance(value, StructValue):
-        return StructValue(value.type, _detached(frame, value.values))
+        return StructValue(value.type, _through(frame, row, value.values))
     if isinstance(value, ir.Value) and value.type.is_float:
-        return frame.builder.call(DETACH, value)
+        return frame.builder.call(row, value)
     return value
 
 
@@ -183,14 +200,47 @@ def _writes(ops: Sequence[ir.Op], own: Sequence[ir.Param]) -> list[ir.Store | ir
     return [op for op in ir.walk(block) if isinstance(op, ir.Store | ir.Atomic) and op.param not in own]
 
 
-def _require_no_float_writes(func: Func, ops: Sequence[ir.Op], own: Sequence[ir.Param]) -> None:
-    for op in _writes(ops, own):
-        if op.param.dtype.is_float:
+def _float_writes(ops: Sequence[ir.Op], own: Sequence[ir.Param]) -> list[ir.Store | ir.Atomic]:
+    return [op for op in _writes(ops, own) if op.param.dtype.is_float]
+
+
+# Results of these do not move where their arguments do.
+_STEPS = ("floor", "ceil", "trunc", "round", "rint", "sign", "step")
+
+
+def _counts(op: ir.Call) -> bool:
+    """Return whether a call makes an integer of floats."""
+    return op.result.type.is_int and any(a.type.is_float for a in op.args)
+
+
+def _without_derivative(
+    frame: Frame,
+    node: ast.Call,
+    func: Func,
+    overload: Overload,
+    variables: dict[str, Any],
+    write: ir.Store | ir.Atomic,
+) -> Any:
+    """The function as it is, whose derivative is refused where one is asked for: the rule cannot say how the floats
+    that it writes to an array move.
+
+    Every float that it takes and reads is `refused(x)`. What does not move with these by the function's own text might
+    do so by the rule: that is refused at once.
+    """
+    reason = f"{func.name} has a func_grad and writes floats to {write.param.name}: the rule cannot say how they move"
+    row = refused(reason, str(write.loc))
+    first_local = len(frame.context.locals)
+    with frame.builder.block() as ops:
+        inner = {n: _through(frame, row, v) for n, v in variables.items()}
+        result = _typed(frame, plain_body(frame, node, func, overload, inner))
+    for op in ir.walk(ir.Block((), tuple(ops), ())):
+        if isinstance(op, ir.Call) and (op.builtin.name in _STEPS or _counts(op)):
             raise DifferentiationError(
-                f"{func.name} has a func_grad and writes floats to {op.param.name}: the rule cannot say how they move",
-                op.loc,
-                hint=f"return the value from {func.name}, and store it where it is called",
+                reason, write.loc, hint=f"return the value from {func.name}, and store it where it is called"
             )
+    for op in detached_loads(ops, row, frame.context.locals[first_local:]):
+        frame.builder.append(op)
+    return result
 
 
 def _require_values(func: Func, what: str, result: Any) -> None:

@@ -221,7 +221,8 @@ def _not_callable(value: Any) -> Exception:
         )
     if isinstance(value, NativeFunc):
         return KernelTypeError(
-            f"{value.__name__} is C++ (func_native), which means nothing to vector code and derivatives",
+            f"{value.__name__} is C++ (func_native), which means nothing to vector code and derivatives:"
+            f" {value.reason}",
             hint="write it in the kernel language as a @func",
         )
     return KernelTypeError(

@@ -37,6 +37,7 @@ from jaxwarp.frontend.lowering.values import (
 )
 from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain, compare
+from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
@@ -305,6 +306,8 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
         return found
     if isinstance(base, Struct) and hasattr(base.kind, node.attr):
         return _of_class(frame, base, node.attr)
+    if isinstance(base, Func) and base.has_own(node.attr):
+        return frame.adopt(frame.source.attribute(base, node.attr))
     if isinstance(base, Host):
         return _host_attribute(frame, base.value, node)
     raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base, node.attr))
@@ -330,7 +333,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             part = named_part(base.type, name)
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
         case Aggregate():
-            return _type_attribute(base, name)
+            function = vars(base).get(name)  # of a class that has it as its base
+            return frame.adopt(function) if isinstance(function, Func) else _type_attribute(base, name)
         case StructValue(type=struct):
             of_class = struct.index(name) is None and name in struct.members
             return _of_class(frame, struct, name) if of_class else field_of(base, name)

@@ -107,7 +107,7 @@ class _File:
 
     def definition(self, function: types.FunctionType) -> ast.FunctionDef | None:
         """The one whose first line, of the decorators, if any, is that of the function's code."""
-        line, name = function.__code__.co_firstlineno, function.__name__
+        line, name = function.__code__.co_firstlineno, function.__code__.co_name
         if self._definitions is None:  # a notebook cell may hold lines that are not Python (magics)
             return _find_in_block(self.given, line, name)
         return self._definitions.get((name, line))

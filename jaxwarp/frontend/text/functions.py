@@ -100,13 +100,14 @@ def _text(annotation: ast.expr | None) -> str:
 @guarded
 @dataclass(frozen=True)
 class NativeFunc:
-    """The result of `@func_native`: a function whose text is C++, which kernels here cannot call."""
+    """The result of `@func_native`: a function whose text is C++, which kernels cannot call for a reason."""
 
     __name__: str
+    reason: str = ""
 
 
 @guarded
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Func(ByName):
     """The result of `@func`: one name, one or more overloads, chosen by argument types.
 
@@ -130,6 +131,10 @@ class Func(ByName):
         said = [o.source.function.__doc__ for o in self.overloads]
         return next((text for text in reversed(said) if text), None)
 
+    @doc.setter
+    def doc(self, text: str | None) -> None:
+        self.__doc__ = self.overloads[-1].source.function.__doc__ = text
+
     def _help(self) -> str | None:
         if not self.module.startswith("jaxwarp."):
             return self.doc
@@ -141,9 +146,16 @@ class Func(ByName):
     # Of the last overload.
     __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))
 
-    @property
-    def __name__(self) -> str:
-        return self.name
+    _SETTABLE = ("key",)
+
+    def has_own(self, name: str) -> bool:
+        """Return whether a name is an attribute that somebody has given the function."""
+        return name in vars(self) and not name.startswith("_") and name not in type(self).__dataclass_fields__
+
+    def _rename(self, name: str) -> None:
+        self.name = name
+
+    __name__ = property(lambda self: self.name, _rename)  # type: ignore[assignment]
 
     @property
     def defaults(self) -> dict[str, Any]:

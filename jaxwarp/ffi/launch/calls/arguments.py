@@ -151,7 +151,14 @@ def describe(value: object) -> Given:
     if isinstance(value, jax.Array) and not is_reference(value):  # JAX 0.9 takes what stands for one to be an array
         aval = jax.typeof(value)
         return Given(type(value).__name__, aval.shape, aval.dtype, is_weak=bool(getattr(aval, "weak_type", False)))
+    if is_whole(value):
+        return Given("int", (), np.dtype(int), is_host=True)
     return Given(REFERENCE if is_reference(value) else type(value).__name__)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is an integer by Python's rule, `__index__`, as members of enumerations are."""
+    return hasattr(type(value), "__index__") and not hasattr(type(value), "shape")
 
 
 def signature_token(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, REFERENCE, Argument, Given, is_key
+from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, REFERENCE, Argument, Given, is_key, is_whole
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.memory.convert import taken
 from jaxwarp.types import (
@@ -141,7 +142,7 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
         # The way of eager calls: a Python number inside the type's range.
         if not shape and plain.has(value):
             return number(value)
-        array = np.asarray(value)
+        array = np.asarray(operator.index(value) if is_whole(value) else value)
         if array.shape != shape:
             expected = f"{argument.where}: expected {scalar} of shape {format_shape(shape)}"
             raise KernelTypeError(

@@ -1,0 +1,305 @@
+"""Functions in C++ as functions of the kernel language: of numbers, without memory or other threads.
+
+The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and calls of C's functions of numbers. Where
+`__CUDA_ARCH__` chooses between two texts, both must be of this kind; the one for hosts is what is run.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxwarp.types import bool_, float32, float64, int32, int64, uint32, uint64
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<float>(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?)|(?P<int>0[xX][\da-fA-F]+|\d+)(?P<suffix>[uUlL]*)"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[<>=!]=|[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,(){}]))"
+)
+_SPACE = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*pragma[^\n]*", re.S | re.M)
+_CHOICE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|endif)\b[ \t]*(.*?)[ \t]*$", re.M)
+_IS_CUDA = re.compile(r"defined\s*\(?\s*__CUDA_ARCH__\s*\)?|__CUDA_ARCH__")
+
+# Types of C, and functions: those of floats by their names in the language.
+_TYPES = {
+    "bool": bool_, "int": int32, "unsigned": uint32, "float": float32, "double": float64, "auto": None,
+    "int32_t": int32, "uint32_t": uint32, "int64_t": int64, "uint64_t": uint64,
+}  # fmt: skip
+_WIDE = {"int": int64, "unsigned": uint64}
+_OF_FLOATS = (
+    *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
+    *("tanh", "pow", "floor", "ceil", "trunc", "rint", "erf", "erfc", "cbrt", "fabs"),
+)
+_RENAMED = {"fabs": "abs"}
+_CALLS = {name: f"_wp.{_RENAMED.get(name, name)}({{}})" for name in _OF_FLOATS}
+_CALLS |= {f"{name}f": text for name, text in _CALLS.items()}
+_CALLS["__frsqrt_rn"] = "(_float32(1.0) / _wp.sqrt({}))"
+# How strongly operators bind, and what they are in Python.
+_BINARY = {
+    "||": (1, "or"), "&&": (2, "and"), "|": (3, "|"), "^": (4, "^"), "&": (5, "&"), "==": (6, "=="), "!=": (6, "!="),
+    "<": (7, "<"), ">": (7, ">"), "<=": (7, "<="), ">=": (7, ">="), "<<": (8, "<<"), ">>": (8, ">>"), "+": (9, "+"),
+    "-": (9, "-"), "*": (10, "*"), "/": (10, "/"), "%": (10, "%"),
+}  # fmt: skip
+_LOGICAL, _STRONGEST = ("or", "and"), 11
+
+
+class NotPlainError(Exception):
+    """The text has something that is not of this kind."""
+
+
+def python_of(text: str, function: Any, rule: str | None = None) -> Callable[..., Any]:
+    """Return a function of Python with the parameters of `function` and what C++ text does.
+
+    Args:
+        rule: the text of a derivative.
+
+    Raises:
+        NotPlainError: the text is not of this kind, or there is a rule.
+    """
+    if rule:
+        raise NotPlainError("a rule for its derivative")
+    if not isinstance(function, types.FunctionType):
+        raise NotPlainError("no function")
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount]
+    bodies = [_Text(chosen, parameters).body() for chosen in _choices(_SPACE.sub(" ", text))]
+    annotations = dict(function.__annotations__)
+    scope: dict[str, Any] = {**function.__globals__, **{f"_type_{name}": t for name, t in annotations.items()}}
+    scope |= {f"_{t.name}": t for t in (bool_, int32, int64, uint32, uint64, float32, float64)}
+    scope |= {"_wp": sys.modules["jaxwarp"], "__name__": function.__module__}
+    written = {name: t if isinstance(t, str) else f"_type_{name}" for name, t in annotations.items()}
+    head = ", ".join(f"{p}: {written[p]}" if p in written else p for p in parameters)
+    returned = f" -> {written['return']}" if "return" in written else ""
+    lines = [f"def {function.__name__}({head}){returned}:", *bodies[-1]]
+    file = f"<C++ of {function.__qualname__} {id(function):x}>"
+    linecache.cache[file] = (sum(map(len, lines)), None, [line + "\n" for line in lines], file)
+    exec(compile("\n".join(lines) + "\n", file, "exec"), scope)
+    made = scope[function.__name__]
+    made.__defaults__, made.__doc__ = function.__defaults__, function.__doc__
+    return made
+
+
+def _choices(text: str) -> list[str]:
+    """Return the text with CUDA's parts, if it chooses, then that with the host's."""
+    if "#" not in text:
+        return [text]
+    texts, place, cuda = {True: "", False: ""}, 0, None
+    for found in _CHOICE.finditer(text):
+        for target in texts if cuda is None else (cuda,):
+            texts[target] += text[place : found.start()]
+        place, (word, condition) = found.end(), found.groups()
+        if word == "endif" and cuda is not None:
+            cuda = None
+        elif word == "else" and cuda is not None:
+            cuda = not cuda
+        elif word in ("if", "ifdef", "ifndef") and cuda is None and _IS_CUDA.fullmatch(condition):
+            cuda = word != "ifndef"
+        else:
+            raise NotPlainError(f"#{word} {condition}")
+    if cuda is not None:
+        raise NotPlainError("#if without #endif")
+    return [texts[target] + text[place:] for target in (True, False)]
+
+
+class _Text:
+    """The reader of one text: statements as lines of Python, expressions as text of Python."""
+
+    def __init__(self, text: str, names: Sequence[str]):
+        self.names, self.place = set(names), 0
+        self.tokens: list[tuple[str, str]] = []
+        at, text = 0, text.rstrip()
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise NotPlainError(text[at:].split()[0])
+            kind = str(found.lastgroup)
+            kind = "int" if kind == "suffix" else kind
+            suffix = (found["suffix"] or "").lower() if kind == "int" else ""
+            self.tokens.append((kind, found[kind] + (f" {suffix}" if suffix else "")))
+            at = found.end()
+
+    def peek(self, ahead: int = 0) -> str:
+        place = self.place + ahead
+        return self.tokens[place][1] if place < len(self.tokens) else ""
+
+    def take(self, expected: str | None = None) -> str:
+        found = self.peek()
+        if not found or (expected is not None and found != expected):
+            raise NotPlainError(found or "the end")
+        self.place += 1
+        return found
+
+    def body(self) -> list[str]:
+        lines: list[str] = []
+        while self.place < len(self.tokens):
+            lines += self.statement("    ")
+        return lines or ["    pass"]
+
+    def statement(self, indent: str) -> list[str]:
+        word = self.peek()
+        if word == "{":
+            self.take()
+            lines: list[str] = []
+            while self.peek() != "}":
+                lines += self.statement(indent)
+            self.take("}")
+            return lines or [f"{indent}pass"]
+        if word == "if":
+            return self.conditional(indent)
+        if word in ("while", "for"):
+            return self.loop(indent)
+        if word == ";":
+            self.take()
+            return [f"{indent}pass"]
+        if word == "return":
+            self.take()
+            line = "return" if self.peek() == ";" else f"return {self.expression()}"
+        else:
+            line = self.change()
+        self.take(";")
+        return [indent + line]
+
+    def conditional(self, indent: str) -> list[str]:
+        self.take("if")
+        lines = [f"{indent}if {self.condition()}:", *self.statement(indent + "    ")]
+        if self.peek() == "else":
+            self.take()
+            lines += [f"{indent}else:", *self.statement(indent + "    ")]
+        return lines
+
+    def condition(self) -> str:
+        self.take("(")
+        found = self.expression()
+        self.take(")")
+        return found
+
+    def loop(self, indent: str) -> list[str]:
+        """`for (a; b; c) d` is `a; while (b) { d; c; }`: there is no `continue` here."""
+        if self.take() == "while":
+            return [f"{indent}while {self.condition()}:", *self.statement(indent + "    ")]
+        self.take("(")
+        first = self.change()
+        self.take(";")
+        condition = self.expression()
+        self.take(";")
+        step = self.change()
+        self.take(")")
+        body = self.statement(indent + "    ")
+        return [f"{indent}{first}", f"{indent}while {condition}:", *body, f"{indent}    {step}"]
+
+    def type_here(self) -> tuple[bool, Any]:
+        """Read a type, if there is one: whether there is, and which."""
+        words: list[str] = []
+        while self.peek() in _TYPES or self.peek() in ("const", "long", "wp"):
+            words.append(self.take())
+        plain = [w for w in words if w not in ("const", "long")]
+        if not words or (len(plain) > 1 and plain != ["unsigned", "int"]):
+            if words:
+                raise NotPlainError(" ".join(words))
+            return False, None
+        if words.count("long") == 2:
+            return True, _WIDE.get(plain[0] if plain else "int")
+        if "long" in words or not plain or plain[0] not in _TYPES:
+            raise NotPlainError(" ".join(words))
+        return True, _TYPES[plain[0]]
+
+    def change(self) -> str:
+        """Read a declaration or an assignment."""
+        is_new, t = self.type_here()
+        if self.peek() in ("++", "--"):
+            operator = self.take()
+            return f"{self.known(self.take())} {operator[0]}= 1"
+        name = self.take()
+        if is_new:
+            self.new(name)
+            self.take("=")
+            value = self.expression()
+            return f"{name} = {value}" if t is None else f"{name} = _{t.name}({value})"
+        operator = self.take()
+        if operator in ("++", "--"):
+            return f"{self.known(name)} {operator[0]}= 1"
+        if operator not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="):
+            raise NotPlainError(name)
+        return f"{self.known(name)} {operator} {self.expression()}"
+
+    def new(self, name: str) -> None:
+        if not name.isidentifier() or name in self.names or name.startswith("_"):
+            raise NotPlainError(name)
+        self.names.add(name)
+
+    def known(self, name: str) -> str:
+        if name not in self.names:
+            raise NotPlainError(name)
+        return name
+
+    def expression(self) -> str:
+        condition = self.binary(1)
+        if self.peek() != "?":
+            return condition
+        self.take()
+        yes = self.expression()
+        self.take(":")
+        return f"({yes} if {condition} else {self.expression()})"
+
+    def binary(self, least: int) -> str:
+        left = self.unary()
+        while (row := _BINARY.get(self.peek())) is not None and row[0] >= least:
+            self.take()
+            left = f"({left} {row[1]} {self.binary(row[0] + 1)})"
+        return left
+
+    def unary(self) -> str:
+        word = self.peek()
+        if word in ("-", "~", "+"):
+            self.take()
+            return f"({word}{self.unary()})"
+        if word == "!":
+            self.take()
+            return f"(not {self.unary()})"
+        if word == "(":
+            self.take()
+            is_cast, t = self.type_here()
+            if is_cast:
+                self.take(")")
+                if t is None:
+                    raise NotPlainError("a cast")
+                return f"_{t.name}({self.unary()})"
+            found = self.expression()
+            self.take(")")
+            return f"({found})"
+        return self.atom()
+
+    def atom(self) -> str:
+        kind = self.tokens[self.place][0] if self.place < len(self.tokens) else ""
+        text = self.take()
+        if kind == "float":
+            return f"_float32({text[:-1]})" if text[-1] in "fF" else f"_float64({text})"
+        if kind == "int":
+            return _integer(*text.partition(" ")[::2])
+        if text in ("true", "false"):
+            return text.capitalize()
+        if kind == "name" and self.peek() == "(" and text in _CALLS:
+            self.take("(")
+            given = [self.expression()]
+            while self.peek() == ",":
+                self.take()
+                given.append(self.expression())
+            self.take(")")
+            return _CALLS[text].format(", ".join(given))
+        return self.known(text)
+
+
+def _integer(digits: str, suffix: str) -> str:
+    """Return a literal. A plain one takes the type of what it meets, as C's does, which is promoted to it."""
+    if len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX":
+        raise NotPlainError(digits)
+    number = str(int(digits, 0))
+    if not suffix:
+        return number
+    t = {"u": "uint32", "ll": "int64", "ull": "uint64", "llu": "uint64"}.get(suffix)
+    if t is None:
+        raise NotPlainError(digits + suffix)
+    return f"_{t}({number})"

@@ -1,0 +1,141 @@
+"""Functions in C++ that compute with numbers: beside the same functions in Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+return __frsqrt_rn(x);
+#else
+return 1.0f / sqrtf(x);
+#endif
+""")
+def inverse_root(x: float) -> float: ...
+
+
+@wp.func_native("""
+if (bits == 0) return -1;  // none
+int place = 0;
+while ((bits & 1LL) == 0LL) { bits >>= 1; place++; }
+return place;
+""")
+def lowest_bit(bits: wp.int64) -> wp.int32: ...
+
+
+@wp.func_native("""
+const float half = x * .5f;
+float sum = 0.0f;
+for (int k = 0; k < n; ++k) {
+    if (k % 3 == 2 && !(x > 2.f)) sum += half; else sum = fmaxf_free(sum);
+}
+return sum;
+""")
+def unknown_call(x: float, n: int) -> float: ...
+
+
+@wp.func_native("""
+const float half = x * .5f; /* a part */
+float sum = 0.0f;
+for (int k = 0; k < n; ++k) {
+    if (k % 3 == 2 && !(x > 2.f)) sum += half;
+    else sum = sum < 1e1f ? sum - -x : sum;
+}
+return (float)(unsigned int)sum;
+""")
+def summed(x: float, n: int) -> float: ...
+
+
+@wp.func_native("return __shfl_sync(0xffffffffu, x, 0, 32);")
+def of_first_lane(x: float) -> float: ...
+
+
+@wp.func_native("""
+#ifdef __CUDA_ARCH__
+return __shfl_sync(0xffffffffu, x, 0, 32);
+#else
+return x;
+#endif
+""")
+def of_first_lane_on_gpus(x: float) -> float: ...
+
+
+@wp.func_native("x += 1.0; return x;")
+def mixed(x: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x += 2.0f * x * adj_ret;")
+def with_rule(x: float) -> float: ...
+
+
+def summed_in_python(x, n):
+    total = np.float32(0)
+    for k in range(n):
+        total = np.float32(
+            total + np.float32(x * 0.5) if k % 3 == 2 and not x > 2 else total + x if total < 10 else total
+        )
+    return float(int(total))
+
+
+def test_values():
+    @wp.kernel
+    def all_of(x: wp.array[float], bits: wp.array[wp.int64], a: wp.array[float], b: wp.array[int], c: wp.array[float]):
+        i = wp.tid()
+        a[i] = inverse_root(x[i])
+        b[i] = lowest_bit(bits[i])
+        c[i] = summed(x[i], i * 5)
+
+    x, bits = np.array([1.0, 2.0, 3.0, 9.0], np.float32), np.array([0, 8, 1, 3 << 40])
+    a, b, c = wp.zeros(4), wp.zeros(4, dtype=int), wp.zeros(4)
+    wp.launch(all_of, 4, [x, bits, a, b, c])
+    np.testing.assert_allclose(a.numpy(), 1 / np.sqrt(x), rtol=2e-7)
+    assert b.list() == [-1, 3, 0, 40]
+    assert c.list() == [summed_in_python(v, 5 * i) for i, v in enumerate(x)]
+
+
+def test_derivative():
+    @wp.kernel
+    def rooted(x: wp.array[float], y: wp.array[float]):
+        y[wp.tid()] = inverse_root(x[wp.tid()])
+
+    x, y = wp.array([4.0], dtype=float, requires_grad=True), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(rooted, 1, [x, y])
+    tape.backward(grads={y: wp.ones(1)})
+    assert math.isclose(x.grad.list()[0], -0.5 * 4.0**-1.5, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (unknown_call, "fmaxf_free"),
+        (of_first_lane, "__shfl_sync"),
+        (of_first_lane_on_gpus, "__shfl_sync"),
+        (with_rule, "a rule for its derivative"),
+    ],
+)
+def test_other_text_is_refused_where_it_is_called(function, reason):
+    @wp.kernel
+    def called(y: wp.array[float]):
+        y[0] = function(1.0, 2) if wp.static(function is unknown_call) else function(1.0)
+
+    with pytest.raises(KernelTypeError, match=rf"is C\+\+ \(func_native\).*: {reason}"):
+        wp.launch(called, 1, [wp.zeros(1)])
+
+
+def test_conversions_that_c_makes_are_refused():
+    """`x + 1.0` is a double in C."""
+
+    @wp.kernel
+    def called(y: wp.array[float]):
+        y[0] = mixed(y[0])
+
+    with pytest.raises(KernelTypeError, match=r"float32.*float64"):
+        wp.launch(called, 1, [wp.zeros(1)])
