@@ -327,9 +327,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   an `assert`; Warp reads what happens to be there. Likewise for what an earlier iteration has set under a condition,
   and the variable of a `for` after it. What a loop that may make no iteration sets without a condition is refused
   afterwards.
-- **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
-  for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
-  one is given.
+- **None for an array** is an argument like any other. A thread that comes to an element of it fails as by an `assert`,
+  and a kernel in which every thread does is refused before the launch; Warp reads address 0. An empty array is true
+  here: one is given.
 - **Native snippets** (`func_native`) and **`address_of`**: C++ text and addresses have no meaning for vector code,
   for the interpreter, or for a derivative. A kernel that calls one is refused, but for one that only waits for the
   threads of a block. Write the function as a `@func`; foreign code is called by `register_ffi_callback`.

@@ -24,9 +24,18 @@ from jaxwarp.frontend.lowering.frame import (
     Frame,
     start_hint,
 )
-from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
-from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.structs import changed_fields
+from jaxwarp.frontend.lowering.merge import (
+    Carried,
+    MismatchError,
+    holds_array,
+    structure,
+    type_hint,
+    type_text,
+    unify,
+    zeros_like,
+)
+from jaxwarp.frontend.lowering.references import advanced, arrays_in
+from jaxwarp.frontend.lowering.structs import changed_fields, field_of
 from jaxwarp.frontend.lowering.tiles.elements import overlap
 from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied
 from jaxwarp.frontend.lowering.values import StructValue, Tile, Undefined, is_literal, type_of
@@ -95,6 +104,14 @@ class _Adopted:
         return Undefined(reason, True, is_set, True, self.carried.rebuild(leaves), is_checked=True)
 
 
+def _at_path(value: Any, path: Sequence[str]) -> Any:
+    """The part of a struct that names of fields lead to, as far as structs go."""
+    for name in path:
+        if isinstance(value, StructValue):
+            value = field_of(value, name)
+    return value
+
+
 @dataclass(eq=False)
 class Loop:
     """The base of all kinds of loops."""
@@ -148,7 +165,9 @@ class Loop:
             value: Any = self.before.get(name)
             if isinstance(value, Tile) and name in self.live_in and name in replaced:
                 self.before[name] = copied(frame, value)
-                value = self.before[name]
+        self._widen([n for n in self.assigned if n in self.live_in and self._changes_array(n, statements, replaced)])
+        for name in self.assigned:
+            value = self.before.get(name)
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
                 paths = changed_fields(self.before[name], name, statements) if is_partial else None
@@ -170,24 +189,69 @@ class Loop:
         """A value of the type that the body returns: found by lowering it once and throwing that away."""
         if self.frame.is_kernel:
             return None
+        frame = self.frame
+        with self._trial(self.carried):
+            result = frame.typed(frame.variables.get(RESULT))
+        if isinstance(result, Tile):
+            return allocate(frame, result.dtype, result.shape)
+        return None if result is None else zeros_like(frame, result)
+
+    @contextmanager
+    def _trial(self, carried: Sequence[Carried]) -> Iterator[None]:
+        """The variables are as at the end of an iteration, whose operations are thrown away."""
         frame, context = self.frame, self.frame.context
         noted = (context.locals, context.sizes, context.windows)
         before = [len(found) for found in noted]
         # Of no value that is known, lest a branch that is taken later be left out.
-        self.enter(self.carried, [ir.Value(leaf.type) for c in self.carried for leaf in c.leaves])
+        self.enter(carried, [ir.Value(leaf.type) for c in carried for leaf in c.leaves])
         with frame.builder.block():
             if self.bind is not None:
                 self.bind(ir.Value(self.index_type))
             with self.exit_live():
                 execute(frame, self.node.body, self.live_in)
-            result = frame.typed(frame.variables.get(RESULT))
+            yield
         frame.variables = dict(self.before)
         self.adopted.clear()
         for found, count in zip(noted, before, strict=True):
             del found[count:]
-        if isinstance(result, Tile):
-            return allocate(frame, result.dtype, result.shape)
-        return None if result is None else zeros_like(frame, result)
+
+    def _changes_array(self, name: str, statements: Sequence[ast.AST], replaced: frozenset[str]) -> bool:
+        """Return whether statements may put another array in place of one that a variable is, or has in it."""
+        value: Any = self.before.get(name)
+        if name in replaced or not isinstance(value, StructValue):
+            return name in replaced and holds_array(value)
+        paths = changed_fields(value, name, statements)
+        return holds_array(value) if paths is None else any(holds_array(_at_path(value, p)) for p in paths)
+
+    def _widen(self, names: Sequence[str]) -> None:
+        """Gives variables that are arrays before the loop all those that an iteration may put in their place."""
+        frame = self.frame
+        is_wider = bool(names)
+        # An array that an iteration makes is another one in each.
+        lasting = frozenset((*frame.context.params, *frame.context.locals))
+        while is_wider:
+            is_wider = False
+            others = [n for n in self.assigned if n in self.live_in and n not in names]
+            known = [n for n in others if not isinstance(self.before.get(n, _NONE), Undefined)]
+            with self._trial([Carried.of(frame, n, self.before[n]) for n in (*known, *names)]):
+                ends = [self._either(n, frame.variables.get(n), lasting) for n in names]
+            for name, end in zip(names, ends, strict=True):
+                if end is None:
+                    continue
+                before, merged = self.before[name], unify(frame, end, self.before[name])
+                found = merged.rebuild(merged.right)
+                if structure(found) != structure(before):
+                    self.before[name], is_wider = found, True
+
+    def _either(self, name: str, end: Any, lasting: frozenset[ir.Param]) -> Any:
+        """Return what a variable is that has its value from before the loop or from an iteration; None: not both."""
+        if not arrays_in(end) <= lasting:
+            return None
+        try:
+            found = unify(self.frame, self.before[name], end)
+        except MismatchError:
+            return None
+        return found.rebuild([ir.Value(v.type, v.name) for v in found.left])
 
     @property
     def index_name(self) -> str:
