@@ -325,8 +325,7 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 
 - **A variable that only some path sets**, `if c: x = 1.0`, then `x`: a thread that has taken another path fails as by
   an `assert`; Warp reads what happens to be there. Likewise for what an earlier iteration has set under a condition,
-  and the variable of a `for` after it. What a loop that may make no iteration sets without a condition is refused
-  afterwards.
+  and for what a loop sets that may make no iteration.
 - **None for an array** is an argument like any other. A thread that comes to an element of it fails as by an `assert`,
   and a kernel in which every thread does is refused before the launch; Warp reads address 0. An empty array is true
   here: one is given.

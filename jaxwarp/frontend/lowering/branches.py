@@ -189,7 +189,9 @@ class _Join:
     def complete(self, name: str, blocks: list[list[ir.Op]]) -> None:
         """Gives some value to a variable that a side may not have set, and notes when it has its own."""
         found = [side.get(name) for side in self.sides]
-        known = [e or not (v is None or isinstance(v, Undefined)) for e, v in zip(self.exited, found, strict=True)]
+        known = [
+            self._is_gone(name, k) or not (v is None or isinstance(v, Undefined)) for k, v in enumerate(found)
+        ]
         given = [v.value if isinstance(v, Undefined) else v for v in found]
         if name in EXITS or not any(isinstance(v, Undefined) or v is None for v in found):
             return
@@ -207,6 +209,10 @@ class _Join:
         if name != RESULT and not all(known):
             has = [True if k else v is not None for k, v in zip(known, given, strict=True)]
             self.conditional[name] = self._conditional(found, known, has, blocks)
+
+    def _is_gone(self, name: str, k: int) -> bool:
+        """Return whether nobody reads a variable after a side that has been left."""
+        return self.exited[k] and (self.sides[k].get(RETURN) is True or name not in self.frame.exit_live)
 
     def _fit(self, values: list[Any]) -> bool:
         with self.frame.builder.block():

@@ -395,7 +395,7 @@ def _matching(frame: Frame, entry: Any, value: Any, paths: Paths | None = None) 
 
 
 def structure(value: Any) -> Any:
-    """What is known before the launch about arrays in a value: which ones they may be, and what of them may differ."""
+    """Return what is known of arrays in a value before the launch: which they may be, and what of them may differ."""
     match value:
         case View() | Chosen():
             arrays = value.numbers if isinstance(value, Chosen) else (value.param,)

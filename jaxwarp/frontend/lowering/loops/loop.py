@@ -139,9 +139,9 @@ class Loop:
         self.passed = advanced(frame.source, node.body, frame.variables)
         written = [*assigned(node.body), *self.passed]
         names = [n for n in dict.fromkeys(written) if n in frame.variables or n in frame.source.locals]
+        self.targets = assigned([node.target]) if isinstance(node, ast.For) else []
         if isinstance(node, ast.For):
-            targets = assigned([node.target])
-            names = [*names, *(n for n in targets if n not in names)]
+            names = [*names, *(n for n in self.targets if n not in names)]
             # Each iteration sets the loop's variable.
             self.live_in -= frozenset(plain_names(node.target)) - self.live
             self.live_in |= frame.liveness.uses(node.target)
@@ -272,8 +272,13 @@ class Loop:
             frame.variables[name] = Undefined(
                 f"the loop in line {line} assigns it, but it has no value before the loop", loop=self
             )
+            before = self.before.get(name, _NONE)
+            is_maybe = isinstance(before, Undefined) and before.value is not None and before.is_checked
+            if is_maybe and name in self.live_in and name not in self.targets:
+                frame.variables[name] = self.adopt(name, before.value)
         if not carried:
-            frame.variables.update({n: self.before[n] for n in self.assigned if n in self.before})
+            kept = [n for n in self.assigned if n in self.before and n not in self.adopted]
+            frame.variables.update({n: self.before[n] for n in kept})
         remaining = iter(leaves)
         for c in carried:
             frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
@@ -281,10 +286,8 @@ class Loop:
             frame.variables[flag] = False
 
     def may_adopt(self, name: str) -> bool:
-        """Return whether an iteration's end shows if a variable has a value. It does not if a path leaves early."""
-        before = self.before.get(name)
-        outer = before.loop if isinstance(before, Undefined) and before.value is None else None
-        return not (self.exits.breaks or self.exits.continues) and (outer is None or outer.may_adopt(name))
+        """Return whether an iteration's end shows if a variable has a value: somebody reads it after that."""
+        return name in self.live_in
 
     def adopt(self, name: str, present: Any) -> Undefined:
         """A variable without a value before the loop, as an earlier iteration may have left it: of the type of a value
@@ -326,6 +329,9 @@ class Loop:
         self._keep_tiles()
         self._require_carried()
         for name in self._first_set():
+            if not self.runs and name not in self.targets:
+                self.adopt(name, frame.variables[name])
+                continue
             self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
         if self.set_inside and not self.runs:
             self.set_inside.append(Carried.of(frame, _RAN, True))
@@ -347,12 +353,9 @@ class Loop:
             values[name] = old
 
     def _first_set(self) -> list[str]:
-        """Names without a value before the loop that have one after it; of a loop that may make no iteration, those of
-        its `for`."""
-        node = self.node
-        start = assigned([node.target]) if isinstance(node, ast.For) else []
-        names = self.assigned if self.runs else start
-        new = [n for n in names if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
+        """Names without a value before the loop that every iteration sets, and that are read after it."""
+        node, start = self.node, self.targets
+        new = [n for n in self.assigned if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
         if not new:
             return []
         found = surely_set(node.body, frozenset(start))
