@@ -1086,5 +1086,5 @@ def test_flags_of_a_mask_are_true():
         y = wp.zeros(2)
         wp.launch(k, 2, [given, y])
         assert y.list() == [expected] * 2, given
-    with pytest.raises(KernelValueError, match="expected a value of bool, got 0.5"):
+    with pytest.raises(KernelValueError, match=r"expected a value of bool, got 0\.5"):
         wp.launch(k, 2, [0.5, wp.zeros(2)])

@@ -18,7 +18,15 @@ from typing import Any
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import EXITS, LEFT, RESULT, RETURN, SHOWN, Frame, statement
-from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
+from jaxwarp.frontend.lowering.merge import (
+    Merged,
+    MismatchError,
+    nothing_like,
+    type_hint,
+    type_text,
+    unify,
+    zeros_like,
+)
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.tiles.storage import joined
 from jaxwarp.frontend.lowering.values import Undefined, type_of
@@ -205,7 +213,8 @@ class _Join:
                 adopted = v.loop.adopt(name, present)
                 found[k], given[k] = adopted, adopted.value
         for side, v in zip(self.sides, given, strict=True):
-            side[name] = zeros_like(self.frame, present) if v is None else v
+            filler = nothing_like if name == RESULT else zeros_like
+            side[name] = filler(self.frame, present) if v is None else v
         if name != RESULT and not all(known):
             has = [True if k else v is not None for k, v in zip(known, given, strict=True)]
             self.conditional[name] = self._conditional(found, known, has, blocks)

@@ -36,6 +36,7 @@ from jaxwarp.frontend.lowering.values import (
     describe,
     is_literal,
     is_object,
+    type_of,
 )
 from jaxwarp.frontend.lowering.views import chosen_number, extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain, compare
@@ -331,6 +332,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
         case Bundle():
             part = named_part(base.type, name)
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
+        case ir.Value() | bool() | int() | float():
+            return type_of(base) if name == "dtype" else None
         case Aggregate():
             return _type_attribute(base, name)
         case StructValue(type=struct):

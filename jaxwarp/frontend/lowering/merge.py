@@ -296,6 +296,13 @@ def zeros_like(frame: Frame, value: Any) -> Any:
     return value
 
 
+def nothing_like(frame: Frame, value: Any) -> Any:
+    """The result of a path that returns nothing: zero of the type of `value`."""
+    if isinstance(value, tuple):
+        return tuple(nothing_like(frame, v) for v in value)
+    return type(value)(0) if is_literal(value) else zeros_like(frame, value)
+
+
 @dataclass(frozen=True)
 class Carried:
     """A variable that a loop hands from iteration to iteration: its value on entry, with literals typed."""

@@ -28,11 +28,11 @@ from jaxwarp.frontend.lowering.merge import (
     Carried,
     MismatchError,
     holds_array,
+    nothing_like,
     structure,
     type_hint,
     type_text,
     unify,
-    zeros_like,
 )
 from jaxwarp.frontend.lowering.references import advanced, arrays_in
 from jaxwarp.frontend.lowering.structs import changed_fields, field_of
@@ -194,7 +194,7 @@ class Loop:
             result = frame.typed(frame.variables.get(RESULT))
         if isinstance(result, Tile):
             return allocate(frame, result.dtype, result.shape)
-        return None if result is None else zeros_like(frame, result)
+        return None if result is None else nothing_like(frame, result)
 
     @contextmanager
     def _trial(self, carried: Sequence[Carried]) -> Iterator[None]:
