@@ -166,6 +166,7 @@ from jaxwarp.host.events import get_event_elapsed_time as get_event_elapsed_time
 from jaxwarp.host.events import record_event as record_event
 from jaxwarp.host.events import synchronize_event as synchronize_event
 from jaxwarp.host.events import wait_event as wait_event
+from jaxwarp.host.idle import CaptureMode as CaptureMode
 from jaxwarp.host.idle import can_access as can_access
 from jaxwarp.host.options import get_module_options as get_module_options
 from jaxwarp.host.options import set_module_options as set_module_options

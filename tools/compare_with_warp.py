@@ -325,11 +325,10 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 
 - **A variable that only some path sets**, `if c: x = 1.0`, then `x`: a thread that has taken another path fails as by
   an `assert`; Warp reads what happens to be there. Likewise for what an earlier iteration has set under a condition,
-  and the variable of a `for` after it. What a loop that may make no iteration sets without a condition is refused
-  afterwards.
-- **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
-  for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
-  one is given.
+  and for what a loop sets that may make no iteration.
+- **None for an array** is an argument like any other. A thread that comes to an element of it fails as by an `assert`,
+  and a kernel in which every thread does is refused before the launch; Warp reads address 0. An empty array is true
+  here: one is given.
 - **Native snippets** (`func_native`): C++ text that computes with numbers alone is read as a function of the language
   (declarations, assignments, `if`, loops, `return`, C's functions of floats). Where CUDA has a text of its own, it must
   be of this kind too; the other one runs. Any other text, and **`address_of`**, has no meaning for vector code, for the

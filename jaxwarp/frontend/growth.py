@@ -19,9 +19,9 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Op
 
-# Operations that are written out. So many take about half a minute to compile, and their derivatives minutes; with
-# thousands of calls of elementary functions, LLVM's time grows faster than they do.
-MOST = 50_000
+# Operations that are written out. So many take minutes to compile, and their derivatives longer; with thousands of
+# calls of elementary functions, LLVM's time grows faster than they do. Kernels of physics engines make up to 100,000.
+MOST = 200_000
 # After so many the whole is estimated, then whenever they have doubled.
 _FIRST_ESTIMATE = 2000
 # Estimates may be too large by this much: a function's size depends on what is constant in a call.

@@ -6,6 +6,7 @@ manager whose `with` changes nothing.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -59,6 +60,24 @@ ROWS: dict[str, Idle] = {
 
 # The levels of Warp's log, for `config.log_level`.
 LEVELS = {"LOG_DEBUG": 10, "LOG_INFO": 20, "LOG_WARNING": 30, "LOG_ERROR": 40}
+
+
+# What the timers of Warp measure, for `ScopedTimer(cuda_filter=...)`.
+FILTERS = {
+    "TIMING_KERNEL": 1, "TIMING_KERNEL_BUILTIN": 2, "TIMING_MEMCPY": 4, "TIMING_MEMSET": 8, "TIMING_GRAPH": 16,
+    "TIMING_ALL": 2**32 - 1,
+}  # fmt: skip
+
+
+class CaptureMode(enum.IntEnum):
+    """Modes of a capture, which say what other threads may do meanwhile, for `ScopedCapture(capture_mode=...)`.
+
+    It changes nothing: what is captured is what one thread launches.
+    """
+
+    GLOBAL = 0
+    THREAD_LOCAL = 1
+    RELAXED = 2
 
 
 class _Nothing:

@@ -17,7 +17,7 @@ EXPORTS: dict[Any, tuple[str, ...]] = {
               "is_conditional_graph_supported"),
     device_attributes: ("get_cuda_driver_version", "get_cuda_supported_archs", "get_cuda_toolkit_version"),
     events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),
-    idle: ("can_access",),
+    idle: ("CaptureMode", "can_access"),
     options: ("get_module_options", "set_module_options"),
     pool: ("get_mempool_release_threshold", "get_mempool_used_mem_current", "get_mempool_used_mem_high",
            "is_mempool_enabled", "is_mempool_supported", "set_mempool_enabled", "set_mempool_release_threshold"),
@@ -25,7 +25,7 @@ EXPORTS: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 
 NAMES: dict[str, Any] = {name: getattr(module, name) for module, names in EXPORTS.items() for name in names}
-NAMES |= idle.IDLE | idle.LEVELS
+NAMES |= idle.IDLE | idle.LEVELS | idle.FILTERS
 # Errors of kernels by their names in Warp.
 ERRORS = {
     "WarpCodegenError": errors.KernelError,

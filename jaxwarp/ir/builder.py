@@ -54,6 +54,11 @@ class Builder:
         """The operations of the innermost open block, so far."""
         return self._open[-1]
 
+    @property
+    def is_nested(self) -> bool:
+        """True in a branch or a loop: a thread may not come here."""
+        return len(self._open) > 1
+
     def append(self, op: Op) -> None:
         self._open[-1].append(op)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,11 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import dtype_text, memory_axes
 from jaxwarp.types import Array, Element
+
+
+def without_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """The extents of a shape that are not 1."""
+    return tuple(n for n in shape if n != 1)
 
 
 @boundaries
@@ -148,9 +153,14 @@ class MemoryArray:
         return "write to an output, or to a copy"
 
     def assign(self, src: Any) -> MemoryArray:
-        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype.
+
+        An array of the host may have more or fewer axes of extent 1.
+        """
         self.require_writable("written")
         target, given = self.region, self._source(src)
+        if isinstance(given, np.ndarray) and without_ones(given.shape) == without_ones(target.shape):
+            given = given.reshape(target.shape)
         if given.shape != target.shape or given.dtype != target.dtype:
             raise KernelTypeError(
                 f"{self.label}: expected {dtype_text(target.dtype)} of shape {target.shape}, got"

@@ -448,6 +448,10 @@ def test_numbers_and_arrays_of_numpy_take_the_type_of_the_array():
     x[0], x[1:3], x[3] = 5, 1.5, np.int64(7)
     n[:2], n[3] = 4, np.uint8(9)
     assert (x.list(), n.list()) == ([5.0, 1.5, 1.5, 7.0], [4, 4, 0, 9])
+    column = wp.zeros((1, 1), dtype=wp.vec3)
+    for shape in ((1, 3), (3,), (3, 1), (1, 1, 1, 3)):
+        assert column.assign(np.arange(3, dtype=np.float32).reshape(shape)).numpy().tolist() == [[[0, 1, 2]]]
+        column.zero_()
     assert x.assign(np.arange(4)).list() == [0.0, 1.0, 2.0, 3.0]
     assert n.assign(range(4)).list() == n.assign(np.arange(4, dtype=np.uint8)).list() == [0, 1, 2, 3]
     assert wp.zeros(2, dtype=wp.vec2).assign(np.eye(2, dtype=bool)).numpy().tolist() == [[1.0, 0.0], [0.0, 1.0]]
@@ -1086,3 +1090,19 @@ def test_data_without_elements_get_the_axes_that_are_asked_for():
     assert wp.array(np.zeros((3, 0)), dtype=float, ndim=3).shape == (3, 0, 0)
     with pytest.raises(KernelValueError, match="expected data with 2 axes"):
         wp.array([1, 2], dtype=int, ndim=2)
+
+
+def test_flags_of_a_mask_are_true():
+    """An integer given for a bool is true unless it is zero, as in Python."""
+
+    @wp.kernel
+    def k(flag: bool, y: wp.array[float]):
+        if flag:
+            y[wp.tid()] += 1.0
+
+    for given, expected in ((32, 1.0), (0, 0.0), (-3, 1.0), (np.int64(2**40), 1.0), (np.bool_(False), 0.0), (1, 1.0)):
+        y = wp.zeros(2)
+        wp.launch(k, 2, [given, y])
+        assert y.list() == [expected] * 2, given
+    with pytest.raises(KernelValueError, match=r"expected a value of bool, got 0\.5"):
+        wp.launch(k, 2, [0.5, wp.zeros(2)])

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from language import define, outputs
 
 import jaxwarp as wp
-from jaxwarp.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
 from jaxwarp.ir.nodes import For, While, walk
 
 LEAST, MOST = -(2**31), 2**31 - 1
@@ -258,7 +260,7 @@ def test_a_loop_whose_condition_holds_at_first():
     np.testing.assert_allclose(tangent, expected.sum(), rtol=1e-6)
 
 
-REFUSED = {
+UNSET = {
     "a while whose condition fails at first": "m = 5\n    while m < 3:\n        y = 1.0\n        m += 1",
     "a while by what an array holds": "m = out[0]\n    while m < 3.0:\n        y = 1.0\n        m = y + 9.0",
     "a while by floats that are computed": "m = float(1.0) + 1.0\n    while m < 3.0:\n        y = 1.0\n        m += y",
@@ -272,11 +274,20 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("body", UNSET.values(), ids=UNSET)
 def test_what_some_path_does_not_set_has_no_value(body):
-    source = f"@wp.kernel\ndef k(n: int, out: wp.array[float]):\n    {body}\n    out[0] = y\n"
-    with pytest.raises(KernelNameError, match="y is not defined here"):
-        define(source)["k"].specialize()
+    kernel = define(f"@wp.kernel\ndef k(n: int, out: wp.array[float]):\n    {body}\n    out[0] = y\n")["k"]
+    for n in (0, 1, 3, 4, 19, 30):
+        out, names = wp.zeros(1), {"n": n, "out": [0.0]}
+        if body.startswith("while True") and n != 3:
+            continue  # it never ends
+        exec(textwrap.dedent("    " + body), names)
+        if "y" in names:
+            wp.launch(kernel, 1, [n, out])
+            assert out.list() == [1.0]
+        else:
+            with pytest.raises(wp.CheckError, match=r"thread \(0,\): y is not defined here"):
+                wp.launch(kernel, 1, [n, out])
 
 
 def test_continue_in_an_unrolled_loop():

@@ -120,13 +120,67 @@ def test_results_that_nobody_wants():
 
 @pytest.mark.parametrize(
     "line",
-    ["out[0] = x[0]", "x[0] = 1.0", "wp.atomic_add(x, 0, 1.0)", "x[0] += 1.0", "if n == 1 and x[0] > 0.0: n = 2"],
+    ["out[0] = x[0]", "x[0] = 1.0", "wp.atomic_add(x, 0, 1.0)", "x[0] += 1.0", "n = int(x[0])"],
 )
 def test_an_element_of_none_is_refused(line):
     k = define(f"@wp.kernel\ndef k(x: wp.array[float], n: int, out: wp.array[float]):\n    {line}\n")["k"]
     with pytest.raises(KernelValueError, match=re.escape("x is None: it has no elements")) as caught:
         wp.launch(k, 1, [None, 1, wp.zeros(1)])
     assert caught.value.hint == "pass an array, or ask first whether there is one: if x:"
+
+
+CONDITIONAL = """@wp.func
+def first(x: wp.array[float]):
+    return x[0]
+
+@wp.kernel
+def k(flags: wp.array[int], x: wp.array2d[float], v: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.tid()
+    n = flags[i]
+    out[i] = 1.0
+    if n > 0:
+        {line}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "out[i] = x[i, n]",
+        "x[i, 0] = 1.0",
+        "x[i][0] += 1.0",
+        "wp.atomic_add(x, 0, n, 1.0)",
+        "out[i] = first(x[i])",
+        "v[i] = wp.vec3(1.0)",
+        "v[i][1] = v[0].x",
+        "v[i].x += 1.0",
+        "out[i] = wp.length(wp.atomic_max(v, i, v[1]))",
+        "out[i] = wp.where(n == 1, x[0, 0], 2.0)",
+        "out[i] = float(v[n][n])",
+    ],
+)
+def test_an_element_of_none_fails_where_a_thread_uses_it(line):
+    k = define(CONDITIONAL.replace("{line}", line))["k"]
+    out = wp.zeros(2)
+    wp.launch(k, 2, [np.array([0, -1], np.int32), None, None, out])
+    assert out.list() == [1.0, 1.0]
+    message = r"thread \(1,\): (x|v) is None: it has no elements, and this thread uses one"
+    with pytest.raises(wp.CheckError, match=message):
+        wp.launch(k, 2, [np.array([0, 1], np.int32), None, None, out])
+
+
+def test_an_element_of_none_on_another_path_has_derivatives():
+    @wp.kernel
+    def k(flag: int, x: wp.array[float], w: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        scale = 3.0
+        if flag > 0:
+            scale = w[i]
+            w[i] = 0.0
+        out[i] = scale * x[i]
+
+    call = wp.jax_kernel(k, num_outputs=2, in_out_argnames=["w"])
+    assert jax.grad(lambda x: call(0, x, None)[-1].sum())(jnp.array(X)).tolist() == [3.0] * 3
 
 
 def test_only_arrays_are_none():

@@ -18,7 +18,15 @@ from typing import Any
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import EXITS, LEFT, RESULT, RETURN, SHOWN, Frame, statement
-from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
+from jaxwarp.frontend.lowering.merge import (
+    Merged,
+    MismatchError,
+    nothing_like,
+    type_hint,
+    type_text,
+    unify,
+    zeros_like,
+)
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.tiles.storage import joined
 from jaxwarp.frontend.lowering.values import Undefined, type_of
@@ -189,7 +197,9 @@ class _Join:
     def complete(self, name: str, blocks: list[list[ir.Op]]) -> None:
         """Gives some value to a variable that a side may not have set, and notes when it has its own."""
         found = [side.get(name) for side in self.sides]
-        known = [e or not (v is None or isinstance(v, Undefined)) for e, v in zip(self.exited, found, strict=True)]
+        known = [
+            self._is_gone(name, k) or not (v is None or isinstance(v, Undefined)) for k, v in enumerate(found)
+        ]
         given = [v.value if isinstance(v, Undefined) else v for v in found]
         if name in EXITS or not any(isinstance(v, Undefined) or v is None for v in found):
             return
@@ -203,10 +213,15 @@ class _Join:
                 adopted = v.loop.adopt(name, present)
                 found[k], given[k] = adopted, adopted.value
         for side, v in zip(self.sides, given, strict=True):
-            side[name] = zeros_like(self.frame, present) if v is None else v
+            filler = nothing_like if name == RESULT else zeros_like
+            side[name] = filler(self.frame, present) if v is None else v
         if name != RESULT and not all(known):
             has = [True if k else v is not None for k, v in zip(known, given, strict=True)]
             self.conditional[name] = self._conditional(found, known, has, blocks)
+
+    def _is_gone(self, name: str, k: int) -> bool:
+        """Return whether nobody reads a variable after a side that has been left."""
+        return self.exited[k] and (self.sides[k].get(RETURN) is True or name not in self.frame.exit_live)
 
     def _fit(self, values: list[Any]) -> bool:
         with self.frame.builder.block():

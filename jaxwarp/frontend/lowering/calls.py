@@ -16,6 +16,7 @@ from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.expressions import chosen, shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
+from jaxwarp.frontend.lowering.merge import holds_array
 from jaxwarp.frontend.lowering.references import (
     assign_results,
     give_back,
@@ -136,6 +137,8 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
             f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
         )
     if not isinstance(dtype, Scalar):
+        if keywords.get("dtype") == dtype.dtype:  # it says what the name says
+            keywords = {name: value for name, value in keywords.items() if name != "dtype"}
         args = list(dtype.arguments(tuple(args), keywords))
     for value in args:
         if not is_dynamic(value):
@@ -290,16 +293,15 @@ def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, vari
 
 
 def _result(inner: Frame, func: Func) -> Any:
-    returned = inner.variables.get(RETURN, False)
-    if RESULT not in inner.variables:
-        return NoValue
-    if returned is not True:
+    """Return what the call is; a path that returns nothing gives zero of the type of the others, as in Warp."""
+    result = inner.variables.get(RESULT, NoValue)
+    if inner.variables.get(RETURN, False) is not True and (holds_array(result) or isinstance(result, Tile)):
         raise KernelTypeError(
-            f"{func.name} returns a value on some paths only",
+            f"{func.name} returns an array on some paths only",
             replace(inner.source.signature_loc, inlined_at=inner.inlined_at),
             hint="end the function with a return of the same type",
         )
-    return inner.variables[RESULT]
+    return result
 
 
 def fits(frame: Frame, func: Func, args: list[Any]) -> bool:

@@ -32,10 +32,11 @@ def position(frame: Frame, index: Any, axis: int, dtype: Aggregate, *, is_tested
     """A component index, which counts from the end if it is negative.
 
     A constant is checked. Debug mode tests others, if `is_tested`: those of an array's element are indices of the
-    array.
+    array. Among these are constants that unrolling makes, in code that a condition may skip.
     """
     known, count = frame.known(index), dtype.shape[axis]
-    if known is None:
+    is_skipped = isinstance(index, ir.Value) and isinstance(known, int) and known >= count and frame.builder.is_nested
+    if known is None or is_skipped:
         found = frame.index(index, f"an index of {dtype!r}")
         found = frame.from_end(index, found, lambda: frame.constant(count, int32))
         if is_tested:

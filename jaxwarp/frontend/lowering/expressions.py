@@ -7,6 +7,7 @@ import enum
 import math
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.language.functions import FUNCTIONS
@@ -21,6 +22,7 @@ from jaxwarp.frontend.lowering.short_circuit import Side, append, append_both, a
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
+    Chosen,
     Element,
     Host,
     NoArray,
@@ -34,14 +36,15 @@ from jaxwarp.frontend.lowering.values import (
     describe,
     is_literal,
     is_object,
+    type_of,
 )
-from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
+from jaxwarp.frontend.lowering.views import chosen_number, extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain, compare
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec
+from jaxwarp.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec, int32
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
@@ -121,7 +124,7 @@ def _identity(frame: Frame, node: ast.Compare) -> bool | ir.Value | None:
             is_type = isinstance(left, Scalar | Aggregate) and isinstance(right, Scalar | Aggregate)
             if not is_type and not isinstance(right, NoArray):
                 return None
-            if isinstance(left, View) and left.given is not None:
+            if isinstance(left, View | Chosen) and left.given is not None:
                 return left.given if isinstance(operator, ast.IsNot) else frame.ops.call("logical_not", left.given)
             return (left == right if is_type else isinstance(left, NoArray)) is isinstance(operator, ast.Is)
         case _:
@@ -244,10 +247,10 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
 @expression(ast.Subscript)
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     base = frame.place(node.value)
-    if isinstance(base, NoArray):
-        raise no_array(base)
     indices = indices_of(frame, node.slice)
-    if isinstance(base, View):
+    if isinstance(base, NoArray):
+        return absent_at(frame, base, indices)
+    if isinstance(base, View | Chosen):
         return index_view(frame, base, indices)
     if isinstance(base, StructView):
         return index_struct(frame, base, indices)
@@ -318,7 +321,7 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
         case NoArray(type=Array() as kind):
             sizes = {"shape": (0,) * kind.ndim, "ndim": kind.ndim, "dtype": kind.dtype, "size": 0}
             return sizes.get(name)
-        case View():
+        case View() | Chosen():
             size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
             size["size"] = lambda: _product(frame, base)
             return size[name]() if name in size else None
@@ -332,6 +335,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
         case Bundle():
             part = named_part(base.type, name)
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
+        case ir.Value() | bool() | int() | float():
+            return type_of(base) if name == "dtype" else None
         case Aggregate():
             function = vars(base).get(name)  # of a class that has it as its base
             return frame.adopt(function) if isinstance(function, Func) else _type_attribute(base, name)
@@ -355,7 +360,9 @@ def _type_attribute(dtype: Any, name: str) -> Any:
     return getattr(dtype, names[name], None) if name in names and isinstance(dtype, Aggregate) else None
 
 
-def _product(frame: Frame, view: View) -> Any:
+def _product(frame: Frame, view: View | Chosen) -> Any:
+    if isinstance(view, Chosen):
+        return chosen_number(frame, view, lambda one: _product(frame, one))
     result, *others = (extent(frame, view, axis) for axis in view.free)
     if others and view.param in frame.context.params:
         frame.context.sizes.append(SizeUse(view.param, view.free, frame.builder.loc))
@@ -365,7 +372,7 @@ def _product(frame: Frame, view: View) -> Any:
 
 
 def _attribute_hint(base: Any, name: str) -> str | None:
-    if isinstance(base, View):
+    if isinstance(base, View | Chosen):
         return did_you_mean(name, ("shape", "ndim", "size", "dtype")) or "arrays have shape, ndim, size and dtype"
     # A slip of the finger: other names are rather properties that there are not.
     function = did_you_mean(name, [known for known in FUNCTIONS if abs(len(known) - len(name)) < 2])
@@ -401,10 +408,22 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
     return frame.adopt(value)
 
 
-def no_array(value: NoArray) -> KernelValueError:
-    """The error where an element is needed of an array for which None is given."""
-    name = value.name or "the array"
-    return KernelValueError(f"{name} is None: it has no elements", hint=absent_hint(value))
+def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray | Element:
+    """`a[i, j]` of an array for which None is given; a thread fails that comes to an element of it.
+
+    Raises:
+        KernelValueError: every thread comes here, or nothing says what the elements would be.
+    """
+    what = f"{value.name or 'the array'} is None: it has no elements"
+    if value.type is None or isinstance(value.type.dtype, Struct) or not frame.builder.is_nested:
+        raise KernelValueError(what, hint=absent_hint(value))
+    left = value.type.ndim - sum(not isinstance(i, Slice) for i in indices)
+    if left < 0:
+        raise KernelTypeError(f"{value.name} has {value.type.ndim} axes, got {len(indices)} indices")
+    if left:
+        return replace(value, type=Array(value.type.dtype, left))
+    Frame.require(frame, False, f"{what}, and this thread uses one")
+    return Element(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
 
 
 def shape_tuple(frame: Frame, value: Any) -> Any:

@@ -24,6 +24,7 @@ from jaxwarp.frontend.growth import CountingBuilder, Growth
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
+    Chosen,
     Element,
     Host,
     Intrinsic,
@@ -154,6 +155,8 @@ class Context:
     # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); by
     # that of the signature, values of those that are read though some path does not set them. None: nobody asks.
     joined: dict[Loc, dict[str, Any]] | None = None
+    # Numbers of arrays, by which the launch chooses one.
+    numbers: dict[ir.Param, int] = field(default_factory=dict)
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""
 
@@ -420,8 +423,10 @@ class Frame:
             return bool(value.type.numpy.type(known) if isinstance(value, ir.Value) else known)
         if is_object(value):
             return True
-        if isinstance(value, View | NoArray):
-            return isinstance(value, View) if isinstance(value, NoArray) or value.given is None else value.given
+        if isinstance(value, NoArray):
+            return False
+        if isinstance(value, View | Chosen):
+            return True if value.given is None else value.given
         if not isinstance(value, (ir.Value, Bundle)):
             raise KernelTypeError(
                 f"a condition must be a bool or a number, got {describe(value)}",
@@ -433,8 +438,8 @@ class Frame:
 def _value_hint(value: Any) -> str:
     """Return a hint at what to write where a number, vector or matrix is needed."""
     match value:
-        case View():
-            return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
+        case View() | Chosen():
+            return f"kernels compute with elements: {value.name}[{', '.join('ijkl'[: value.ndim])}]"
         case NoArray():
             return absent_hint(value)
         case StructValue():

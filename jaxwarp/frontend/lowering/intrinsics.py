@@ -14,7 +14,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.lowering.calls import call, evaluate_arguments
-from jaxwarp.frontend.lowering.expressions import no_array
+from jaxwarp.frontend.lowering.expressions import absent_at
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.structs import outline
@@ -22,6 +22,7 @@ from jaxwarp.frontend.lowering.targets import atomic, stored_value
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
     PYTHON_OBJECTS,
+    Chosen,
     Element,
     Host,
     Intrinsic,
@@ -38,7 +39,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     known_text,
     type_of,
 )
-from jaxwarp.frontend.lowering.views import extent, index_view
+from jaxwarp.frontend.lowering.views import extent, index_view, shape_of
 from jaxwarp.frontend.text.annotations import is_generic
 from jaxwarp.frontend.text.constants import STATIC, evaluate_host, static_key
 from jaxwarp.frontend.text.functions import Func
@@ -210,8 +211,8 @@ def _len(frame: Frame, node: ast.Call) -> Any:
         )
     value = frame.evaluate(node.args[0])
     match value:
-        case View():
-            return extent(frame, value, value.free[0])
+        case View() | Chosen():
+            return shape_of(frame, value)[0]
         case Tile():
             return value.shape[0]
         case NoArray(type=Array()):
@@ -293,7 +294,7 @@ def _require_atomic_type(element: Element, name: str) -> None:
     if (bits and not scalar.is_int) or (scalar is bool_ and name not in ("exch", "cas")):
         expected = "integers" if bits else "numbers"
         raise KernelTypeError(
-            f"atomic_{name}: {element.view.param.name} must hold {expected}, it holds {scalar}",
+            f"atomic_{name}: {element.view.name} must hold {expected}, it holds {scalar}",
             hint=f"annotate the array with a type of {expected}",
         )
 
@@ -315,9 +316,7 @@ def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[s
             hint=f"the signature is {_signature(name)}",
         )
     array = frame.place(nodes[0])
-    if isinstance(array, NoArray):
-        raise no_array(array)
-    if not isinstance(array, View):
+    if not isinstance(array, View | Chosen | NoArray):
         with frame.at(nodes[0]):
             raise KernelTypeError(
                 f"{name}: expected an array, got {describe(array)}", hint=f"the signature is {_signature(name)}"
@@ -326,10 +325,12 @@ def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[s
     for n in nodes[1 : len(nodes) - len(operands)]:
         value = frame.evaluate(n)
         indices.extend(value if isinstance(value, tuple) else [value])
-    element = index_view(frame, array, indices)
-    if isinstance(element, View):
+    is_absent = isinstance(array, NoArray)
+    element = absent_at(frame, array, indices) if is_absent else index_view(frame, array, indices)
+    if not isinstance(element, Element):
+        ndim = array.type.ndim if array.type is not None else 0
         raise KernelTypeError(
-            f"{name}: {array.param.name} has {array.ndim} axes, got {_indices(len(indices))}",
+            f"{name}: {array.name} has {ndim} axes, got {_indices(len(indices))}",
             hint=f"the signature is {_signature(name)}",
         )
     return element, [frame.evaluate(n) for n in nodes[len(nodes) - len(operands) :]]

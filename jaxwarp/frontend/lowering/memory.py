@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.builtins.scalar_ops import ROWS, row_of_atomic
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering.values import Element, StructValue
+from jaxwarp.frontend.lowering.values import Chosen, Element, StructValue, View
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, element_shape, int32, int64
@@ -30,6 +31,7 @@ def element_type(element: Element) -> Scalar | Aggregate:
 
 def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ...]]:
     """The indices of each scalar of an element, in row-major order."""
+    assert isinstance(element.view, View)
     fixed = (*(a.index for a in element.view.axes if a.index is not None), *element.component)
     if element.view.within is not None:
         yield from _in_memory(builder, element, fixed)
@@ -45,8 +47,9 @@ def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ..
 
 def _in_memory(builder: Builder, element: Element, fixed: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, ...]]:
     """The same where the array is part of memory: `start + within(i, count) * stride + k`, one index."""
+    assert isinstance(element.view, View)
+    assert element.view.within is not None
     place, shape = element.view.within, element_shape(element.view.dtype)
-    assert place is not None
     index, *components = (v if v.type is int64 else builder.call(ROWS["cast"], v, dtype=int64) for v in fixed)
     inside = builder.call(ROWS["within"], index, place.count)
     first = builder.call(ROWS["add"], place.start, builder.call(ROWS["mul"], inside, place.stride))
@@ -64,7 +67,7 @@ def _in_memory(builder: Builder, element: Element, fixed: Sequence[ir.Value]) ->
 
 def require_own_place(element: Element) -> None:
     """Refuses writes to what an id names."""
-    if element.view.within is not None:
+    if any(view.within is not None for view in element.views):
         raise KernelTypeError(
             f"{element.view.name} is read through an id, and cannot be written that way",
             hint="pass the array to the kernel, or the object itself",
@@ -72,9 +75,39 @@ def require_own_place(element: Element) -> None:
 
 
 def load_element(builder: Builder, element: Element) -> ir.Value | Bundle:
-    param, dtype = element.view.param, element_type(element)
-    values = tuple(builder.load(param, indices) for indices in addresses(builder, element))
+    dtype = element_type(element)
+    count = 1 if isinstance(dtype, Scalar) else dtype.size
+
+    def load(one: Element, view: View) -> tuple[ir.Value, ...]:
+        return tuple(builder.load(view.param, indices) for indices in addresses(builder, one))
+
+    values = at_chosen(builder, element, load, (element_scalar(dtype),) * count)
     return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
+
+
+def at_chosen(
+    builder: Builder,
+    element: Element,
+    use: Callable[[Element, View], tuple[ir.Value, ...]],
+    types: Sequence[Scalar] = (),
+) -> tuple[ir.Value, ...]:
+    """Use the element of the array that the launch chooses, and return what `use` returns, of these types.
+
+    Of None there is none: no thread goes on to here.
+    """
+    if not isinstance(element.view, Chosen):
+        return use(element, element.view)
+    chosen = element.view
+
+    def from_number(k: int) -> tuple[ir.Value, ...]:
+        view = chosen.views[k]
+        at_this = lambda: use(replace(element, view=view), view)  # noqa: E731
+        if k == len(chosen.views) - 1:
+            return at_this()
+        is_this = builder.call(ROWS["eq"], chosen.which, builder.const(chosen.numbers[k], int32))
+        return builder.if_(is_this, at_this, lambda: from_number(k + 1))
+
+    return from_number(0) if chosen.views else tuple(builder.const(0, t) for t in types)
 
 
 def loaded(builder: Builder, place: Any) -> Any:
@@ -94,8 +127,13 @@ def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) 
     """Stores a value of the element's type."""
     require_own_place(element)
     values = value.values if isinstance(value, Bundle) else (value,)
-    for indices, component in zip(addresses(builder, element), values, strict=True):
-        builder.store(element.view.param, indices, component)
+
+    def store(one: Element, view: View) -> tuple[ir.Value, ...]:
+        for indices, component in zip(addresses(builder, one), values, strict=True):
+            builder.store(view.param, indices, component)
+        return ()
+
+    at_chosen(builder, element, store)
 
 
 def update(

@@ -16,6 +16,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import (
     Axis,
+    Chosen,
     InMemory,
     NoArray,
     StructValue,
@@ -28,7 +29,7 @@ from jaxwarp.frontend.lowering.values import (
 )
 from jaxwarp.frontend.lowering.views import extent
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, Struct, bool_, float32
+from jaxwarp.types import Aggregate, Scalar, Struct, bool_, float32, int32
 
 Rebuild = Callable[[Sequence[ir.Value]], Any]
 Paths = frozenset[tuple[str, ...]]
@@ -92,16 +93,21 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
     if isinstance(a, StructView) and isinstance(b, StructView) and a.type == b.type:
         merged = _join([unify(frame, x, y) for x, y in zip(a.views, b.views, strict=True)])
         return Merged(merged.left, merged.right, lambda leaves: StructView(a.dtype, a.ndim, merged.rebuild(leaves)))
-    if (views := _views_of_one(frame, a, b)) is not None:
-        view, other = views
-        merged = _join([unify(frame, x, y) for x, y in zip(_parts(view), _parts(other), strict=True)])
-        return Merged(merged.left, merged.right, lambda leaves: _with_parts(view, merged.rebuild(leaves)))
+    if (arrays := _arrays_alike(frame, a, b)) is not None:
+        one, other = arrays
+        merged = _join([unify(frame, x, y) for x, y in zip(_parts(one), _parts(other), strict=True)])
+        return Merged(merged.left, merged.right, lambda leaves: _with_parts(one, merged.rebuild(leaves)))
     if not (is_dynamic(a) and is_dynamic(b)):
         raise MismatchError
     dtype = _common_type(a, b)
     left, right = typed(frame, a, dtype), typed(frame, b, dtype)
     leaves, rebuild = _split(left)
     return Merged(leaves, _split(right)[0], rebuild)
+
+
+def _arrays_alike(frame: Frame, a: Any, b: Any) -> tuple[View, View] | tuple[Chosen, Chosen] | None:
+    """Two arrays, or one and None, as values that differ in nothing but what may differ at run time."""
+    return _views_of_one(frame, a, b) or _parts_of_several(frame, a, b)
 
 
 def _views_of_one(frame: Frame, a: Any, b: Any) -> tuple[View, View] | None:
@@ -116,6 +122,71 @@ def _views_of_one(frame: Frame, a: Any, b: Any) -> tuple[View, View] | None:
     if a.given is not None or b.given is not None:
         a, b = (v if v.given is not None else replace(v, given=frame.builder.const(True, bool_)) for v in (a, b))
     return a, b
+
+
+def _parts_of_several(frame: Frame, a: Any, b: Any) -> tuple[Chosen, Chosen] | None:
+    """Parts of several arrays of one type, or one and None, as choices from the same arrays."""
+    kinds = View | Chosen | NoArray
+    if not (isinstance(a, kinds) and isinstance(b, kinds)) or (isinstance(a, NoArray) and isinstance(b, NoArray)):
+        return None
+    if a.type != b.type and not any(isinstance(v, NoArray) and v.type is None for v in (a, b)):
+        return None
+    found = {view.param: view for value in (b, a) for view in _views(value)}
+    if any(v.within is not None or any(axis.through is not None for axis in v.axes) for v in found.values()):
+        return None
+    params = list(dict.fromkeys(view.param for value in (a, b) for view in _views(value)))
+    left, right = ({view.param: view for view in _views(value)} for value in (a, b))
+    pairs = [_as_alike(frame, left.get(p), right.get(p)) for p in params]
+    which = [value.which if isinstance(value, Chosen) else _number(frame, value, params) for value in (a, b)]
+    given = [_is_given(frame, value, other) for value, other in ((a, b), (b, a))]
+    dtype, ndim = found[params[0]].dtype, found[params[0]].ndim
+    name, numbers = " or ".join(p.name for p in params), tuple(number_of(frame, p) for p in params)
+    first, second = (
+        Chosen(dtype, ndim, number, tuple(pair[k] for pair in pairs), numbers, there, name)
+        for k, (number, there) in enumerate(zip(which, given, strict=True))
+    )
+    return first, second
+
+
+def _views(value: View | Chosen | NoArray) -> tuple[View, ...]:
+    """The parts of arrays that a value may be, which do not say whether there is one."""
+    match value:
+        case View():
+            return (replace(value, given=None),)
+        case Chosen():
+            return value.views
+        case NoArray():
+            return ()
+
+
+def _as_alike(frame: Frame, a: View | None, b: View | None) -> tuple[View, View]:
+    """Two parts of one array with the same things that may differ; where one is missing, any part."""
+    if a is None or b is None:
+        there = a if a is not None else b
+        filler = zeros_like(frame, there)
+        assert there is not None
+        return (there, filler) if a is not None else (filler, there)
+    return _alike(frame, a, b), _alike(frame, b, a)
+
+
+def _number(frame: Frame, value: View | NoArray, params: list[ir.Param]) -> ir.Value:
+    """The number of the array that a value is a part of; of None, that of any."""
+    (param, *_) = [view.param for view in _views(value)] or params
+    return frame.builder.const(number_of(frame, param), int32)
+
+
+def number_of(frame: Frame, param: ir.Param) -> int:
+    """The number of an array among those that are chosen from in the kernel."""
+    numbers = frame.context.numbers
+    return numbers.setdefault(param, len(numbers))
+
+
+def _is_given(frame: Frame, value: Any, other: Any) -> ir.Value | None:
+    """The condition that a value is an array and not None; None: both values are."""
+    if all(not isinstance(v, NoArray) and v.given is None for v in (value, other)):
+        return None
+    given = None if isinstance(value, NoArray) else value.given
+    return frame.builder.const(not isinstance(value, NoArray), bool_) if given is None else given
 
 
 def _alike(frame: Frame, view: View, other: View) -> View:
@@ -156,13 +227,19 @@ def _join(parts: list[Merged]) -> Merged:
     return Merged(left, right, rebuild)
 
 
-def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
-    """Return the parts that can differ between two views of one array at run time; None: an axis lacks the part."""
+def _parts(view: View | Chosen) -> tuple[Any, ...]:
+    """Return the parts that can differ between two views of the same arrays at run time; None: an axis lacks it."""
+    if isinstance(view, Chosen):
+        return (view.which, view.given, *map(_parts, view.views))
     place = view.within.parts if view.within is not None else ()
     return (*place, *(part for axis in view.axes for part in axis.parts), view.given)
 
 
-def _with_parts(view: View, parts: Sequence[Any]) -> View:
+def _with_parts(view: Any, parts: Sequence[Any]) -> Any:
+    if isinstance(view, Chosen):
+        which, given, *own = parts
+        views = tuple(_with_parts(v, p) for v, p in zip(view.views, own, strict=True))
+        return replace(view, which=which, given=given, views=views)
     place = len(view.within.parts) if view.within is not None else 0
     within = InMemory(*parts[:place]) if place else None
     *parts, given = parts[place:]
@@ -204,7 +281,7 @@ def typed(frame: Frame, value: Any, dtype: Any) -> Any:
 
 def zeros_like(frame: Frame, value: Any) -> Any:
     """Some value of the same type: stands where no path reads it."""
-    if isinstance(value, View):
+    if isinstance(value, View | Chosen):
         return _with_parts(value, zeros_like(frame, _parts(value)))
     if isinstance(value, tuple):
         return tuple(zeros_like(frame, v) for v in value)
@@ -217,6 +294,13 @@ def zeros_like(frame: Frame, value: Any) -> Any:
     if isinstance(value, ir.Value):
         return frame.builder.const(0, value.type)
     return value
+
+
+def nothing_like(frame: Frame, value: Any) -> Any:
+    """The result of a path that returns nothing: zero of the type of `value`."""
+    if isinstance(value, tuple):
+        return tuple(nothing_like(frame, v) for v in value)
+    return type(value)(0) if is_literal(value) else zeros_like(frame, value)
 
 
 @dataclass(frozen=True)
@@ -282,7 +366,7 @@ def _split(value: Any, paths: Paths | None = None) -> tuple[tuple[ir.Value, ...]
         parts = [_split(v) for v in value]
         joined = _join([Merged(leaves, leaves, rebuild) for leaves, rebuild in parts])
         return joined.left, joined.rebuild
-    if isinstance(value, View):
+    if isinstance(value, View | Chosen):
         leaves, rebuild = _split(_parts(value))
         return leaves, lambda values: _with_parts(value, rebuild(values))
     return (), lambda _: value
@@ -310,20 +394,55 @@ def _matching(frame: Frame, entry: Any, value: Any, paths: Paths | None = None) 
         return _matching(frame, _parts(entry), _parts(value))
     if same(entry, value):
         return ()
+    if isinstance(entry, View | Chosen) and (arrays := _arrays_alike(frame, entry, value)) is not None:
+        one, other = arrays
+        if structure(one) == structure(entry):
+            return _split(other)[0]
     raise MismatchError
+
+
+def structure(value: Any) -> Any:
+    """Return what is known of arrays in a value before the launch: which they may be, and what of them may differ."""
+    match value:
+        case View() | Chosen():
+            arrays = value.numbers if isinstance(value, Chosen) else (value.param,)
+            return type(value), arrays, tuple(map(structure, _parts(value)))
+        case tuple():
+            return tuple(map(structure, value))
+        case StructValue(values=parts) | StructView(views=parts):
+            return tuple(map(structure, parts))
+        case NoArray():
+            return NoArray
+        case _:
+            return value is None
+
+
+def holds_array(value: Any) -> bool:
+    """Return whether a value is an array, or has one in it: what an iteration puts in its place may be another one."""
+    match value:
+        case View() | Chosen() | NoArray() | StructView():
+            return True
+        case tuple():
+            return any(map(holds_array, value))
+        case StructValue(values=parts):
+            return any(map(holds_array, parts))
+        case _:
+            return False
 
 
 def type_hint(a: Any, b: Any, repair: str) -> str:
     """Return a hint at what to do about a variable that would have to be both `a` and `b`."""
     if is_dynamic(a) and is_dynamic(b):
         return repair
-    return "only values of one type, and parts of one array, can be chosen while the kernel runs"
+    return "only values of one type, and arrays of one type, can be chosen while the kernel runs"
 
 
 def type_text(value: Any) -> str:
     """The type of a value in a message about a variable that changes it."""
     if isinstance(value, StructView):
         return f"the array {value.name}"
+    if isinstance(value, Chosen):
+        return f"a part of {value.name}"
     if isinstance(value, View):
         return f"a part of {value.param.name}" if value.ndim < len(value.axes) else f"the array {value.param.name}"
     return repr(type_of(value)) if is_dynamic(value) else describe(value)

@@ -21,6 +21,7 @@ from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.targets import Attribute, Name, Part, Place, Section, Target, target
 from jaxwarp.frontend.lowering.values import (
+    Chosen,
     Element,
     Host,
     StructValue,
@@ -109,7 +110,7 @@ def require_distinct(frame: Frame, overload: Overload, given: Mapping[str, Any])
                 )
             seen |= dict.fromkeys(roots, parameter.name)
     for parameter, argument in given.items():
-        for root in _arrays(argument) & seen.keys():
+        for root in arrays_in(argument) & seen.keys():
             raise KernelTypeError(
                 f"{name}: the argument {seen[root]} is an element of the argument {parameter}",
                 hint="pass a variable, and assign it to the element afterwards",
@@ -124,20 +125,24 @@ def _storage(place: Target | None) -> frozenset[str | ir.Param]:
         case Part() | Attribute() | Section():
             return _storage(place.parent)
         case Place():
-            return frozenset(_arrays(place.place))
+            return frozenset(arrays_in(place.place))
         case _:
             return frozenset()
 
 
-def _arrays(value: Any) -> set[ir.Param]:
+def arrays_in(value: Any) -> set[ir.Param]:
     """The arrays that a value is in, or has in it."""
     match value:
         case View():
             return {value.param}
+        case Chosen(views=views):
+            return {view.param for view in views}
         case Element():
-            return {value.view.param}
+            return {view.param for view in value.views}
         case StructValue(values=parts) | StructView(views=parts):
-            return set[ir.Param]().union(*map(_arrays, parts))
+            return set[ir.Param]().union(*map(arrays_in, parts))
+        case tuple():
+            return set[ir.Param]().union(*map(arrays_in, value))
         case _:
             return set()
 

@@ -262,7 +262,7 @@ def stored_value(frame: Frame, element: Element, value: Any) -> Any:
     Raises:
         KernelTypeError: it has another type.
     """
-    dtype, name = element_type(element), element.view.param.name
+    dtype, name = element_type(element), element.view.name
     try:
         return frame.typed(value, dtype)
     except (KernelTypeError, KernelValueError) as error:

@@ -21,10 +21,11 @@ from jaxwarp.frontend.lowering.components import (
     section_values,
     sectioned,
 )
-from jaxwarp.frontend.lowering.expressions import indices_of, no_array
+from jaxwarp.frontend.lowering.expressions import absent_at, indices_of
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import (
     addresses,
+    at_chosen,
     element_type,
     load_element,
     loaded,
@@ -34,7 +35,17 @@ from jaxwarp.frontend.lowering.memory import (
 )
 from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct, store_struct, stored_value
 from jaxwarp.frontend.lowering.tiles.storage import assign_part, indexed
-from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, Tile, View, describe
+from jaxwarp.frontend.lowering.values import (
+    Chosen,
+    Element,
+    NoArray,
+    Slice,
+    StructValue,
+    StructView,
+    Tile,
+    View,
+    describe,
+)
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Struct, bool_, element_scalar
@@ -64,7 +75,7 @@ class Name:
 class Place:
     """An array element, a part of one, or a view; of an array of structs, a struct or a view of several."""
 
-    place: Element | View | StructValue | StructView | Tile
+    place: Element | View | Chosen | NoArray | StructValue | StructView | Tile
 
     def peek(self, _frame: Frame) -> Any:
         return self.place
@@ -72,7 +83,8 @@ class Place:
     def element(self) -> Element:
         assert not isinstance(self.place, StructValue)
         if not isinstance(self.place, Element):
-            left, name = self.place.ndim, self.place.name
+            left = self.place.type.ndim if isinstance(self.place, NoArray) and self.place.type else self.place.ndim
+            name = self.place.name
             raise KernelTypeError(
                 f"cannot assign to a part of {name}: {left} more ind{'ex' if left == 1 else 'ices'} "
                 "would name an element",
@@ -194,10 +206,10 @@ def target(frame: Frame, node: ast.expr) -> Target:
 
 def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
     base = parent.peek(frame)
-    if isinstance(base, NoArray):
-        raise no_array(base)
     indices = indices_of(frame, node.slice)
-    if isinstance(base, View):
+    if isinstance(base, NoArray):
+        return Place(absent_at(frame, base, indices))
+    if isinstance(base, View | Chosen):
         return Place(index_view(frame, base, indices))
     if isinstance(base, StructView):
         return Place(index_struct(frame, base, indices))
@@ -255,7 +267,8 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
 def is_atomic(frame: Frame, element: Element, operator: str) -> bool:
     """Return whether `a[i] += x` and the like are atomic: the operator has an atomic, and others see the array."""
     scalar = element_scalar(element_type(element))
-    if operator not in ATOMIC_OPERATORS or scalar is bool_ or element.view.param in frame.context.locals:
+    is_own = all(view.param in frame.context.locals for view in element.views)
+    if operator not in ATOMIC_OPERATORS or scalar is bool_ or is_own:
         return False
     return scalar.is_int or not operator.startswith("bit")
 
@@ -273,12 +286,15 @@ def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Valu
     require_own_place(element)
     dtype = element_type(element)
     columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
-    param = element.view.param
-    own = param in frame.context.locals
-    old = [
-        update(frame.builder, kind, param, indices, parts)
-        if own
-        else frame.builder.atomic(kind, param, indices, *parts)
-        for indices, *parts in zip(addresses(frame.builder, element), *columns, strict=True)
-    ]
-    return Bundle(dtype, tuple(old)) if isinstance(operands[0], Bundle) else old[0]  # type: ignore[arg-type]
+
+    def act(one: Element, view: View) -> tuple[ir.Value, ...]:
+        own = view.param in frame.context.locals
+        return tuple(
+            update(frame.builder, kind, view.param, indices, parts)
+            if own
+            else frame.builder.atomic(kind, view.param, indices, *parts)
+            for indices, *parts in zip(addresses(frame.builder, one), *columns, strict=True)
+        )
+
+    old = at_chosen(frame.builder, element, act, (element_scalar(dtype),) * len(columns[0]))
+    return Bundle(dtype, old) if isinstance(operands[0], Bundle) else old[0]  # type: ignore[arg-type]

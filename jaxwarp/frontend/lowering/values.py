@@ -115,6 +115,26 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
+class Chosen:
+    """A part of one of several arrays of one type: that of `views` whose number is `which` in the launch.
+
+    `given` is as in `View`. Without views it is a part of None: no thread goes on to where it is used.
+    """
+
+    dtype: Scalar | Aggregate
+    ndim: int
+    which: ir.Value
+    views: tuple[View, ...]
+    numbers: tuple[int, ...]
+    given: ir.Value | None = None
+    name: str = ""
+
+    @property
+    def type(self) -> Array:
+        return Array(self.dtype, self.ndim)
+
+
+@dataclass(frozen=True, eq=False)
 class NoArray:
     """None in place of an array of a type (None: of any), which a parameter of this name was to be."""
 
@@ -128,9 +148,14 @@ class Element:
     """One element of an array, not loaded yet; with `component` set, one component or row of it; with `part`, some
     components of it."""
 
-    view: View
+    view: View | Chosen
     component: tuple[Any, ...] = ()
     part: Part | None = None
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The places that it may be at, each in another array."""
+        return self.view.views if isinstance(self.view, Chosen) else (self.view,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +357,7 @@ def is_dynamic(value: object) -> bool:
 
 def type_of(value: object) -> Any:
     """The language type of a value; None where it has none (functions, modules)."""
-    if isinstance(value, (ir.Value, Bundle, View, StructValue, StructView, Tile)):
+    if isinstance(value, (ir.Value, Bundle, View, Chosen, StructValue, StructView, Tile)):
         return value.type
     if is_literal(value):
         return PYTHON_TYPES[type(value)]
@@ -344,7 +369,7 @@ def describe(value: object) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View() | StructValue() | StructView() | Tile() | TileStack():
+        case ir.Value() | Bundle() | View() | Chosen() | StructValue() | StructView() | Tile() | TileStack():
             return str(value.type)
         case Element():
             return repr(value.view.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.memory import load_element
-from jaxwarp.frontend.lowering.values import Axis, Element, Slice, View, describe
+from jaxwarp.frontend.lowering.values import Axis, Chosen, Element, Slice, View, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
 
@@ -35,11 +35,26 @@ def extent(frame: Frame, view: View, axis: int) -> ir.Value:
     return frame.builder.size(view.param, axis) if size is None else frame.constant(size, int32)
 
 
-def shape_of(frame: Frame, view: View) -> tuple[ir.Value, ...]:
-    return tuple(extent(frame, view, axis) for axis in view.free)
+def shape_of(frame: Frame, view: View | Chosen) -> tuple[ir.Value, ...]:
+    return tuple(_extent_of(frame, view, k) for k in range(view.ndim))
 
 
-def shape_item(frame: Frame, view: View, index: Any) -> ir.Value:
+def _extent_of(frame: Frame, view: View | Chosen, number: int) -> ir.Value:
+    """The extent of an axis of a view by its number among those that are not fixed."""
+    if isinstance(view, View):
+        return extent(frame, view, view.free[number])
+    return chosen_number(frame, view, lambda one: _extent_of(frame, one, number))
+
+
+def chosen_number(frame: Frame, array: Chosen, number: Callable[[View], ir.Value]) -> ir.Value:
+    """A number of the array that the launch chooses, 0 if it is None there."""
+    *others, last = (number(view) for view in array.views)
+    for k, value in reversed(list(enumerate(others))):
+        last = frame.ops.call("select", frame.ops.call("eq", array.which, array.numbers[k]), value, last)
+    return last if array.given is None else frame.ops.call("select", array.given, last, frame.constant(0, int32))
+
+
+def shape_item(frame: Frame, view: View | Chosen, index: Any) -> ir.Value:
     """`a.shape[index]`."""
     known = frame.known(index)
     if not isinstance(known, int) or isinstance(known, bool):
@@ -52,17 +67,19 @@ def shape_item(frame: Frame, view: View, index: Any) -> ir.Value:
             f"the array has {_count(view.ndim, 'axis', 'axes')}, there is no shape[{known}]",
             hint=f"the axes are 0 to {view.ndim - 1}",
         )
-    return extent(frame, view, view.free[known])
+    return _extent_of(frame, view, range(view.ndim)[known])
 
 
-def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Element:
+def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> View | Chosen | Element:
     """`a[i, j]`: an element if all axes are indexed, else a view of the rest."""
     if len(indices) > view.ndim:
         raise KernelTypeError(
-            f"{view.param.name} has {_count(view.ndim, 'axis', 'axes')},"
+            f"{view.name} has {_count(view.ndim, 'axis', 'axes')},"
             f" got {_count(len(indices), 'index', 'indices')}",
             hint=f"leave indices out, or annotate the argument with more axes: array(dtype=..., ndim={len(indices)})",
         )
+    if isinstance(view, Chosen):
+        return _index_chosen(frame, view, indices)
     axes = list(view.axes)
     for axis, index in zip(view.free, indices, strict=False):
         if isinstance(index, Slice):
@@ -82,7 +99,15 @@ def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Eleme
     return _element(frame, replace(view, axes=tuple(axes)))
 
 
-def _element(frame: Frame, view: View) -> Element:
+def _index_chosen(frame: Frame, array: Chosen, indices: Sequence[Any]) -> Chosen | Element:
+    """The same part of each array."""
+    parts = [index_view(frame, view, indices) for view in array.views]
+    views = tuple(view for part in parts for view in (part.views if isinstance(part, Element) else (part,)))
+    result = replace(array, views=views, ndim=views[0].ndim)
+    return result if result.ndim else _element(frame, result)
+
+
+def _element(frame: Frame, view: View | Chosen) -> Element:
     """Return the element, with all axes of an array indexed; a thread fails if the array is None in the launch."""
     if view.given is not None and frame.assumed.get(view.given) is not True:
         Frame.require(frame, view.given, "the array is None here: it has no elements")

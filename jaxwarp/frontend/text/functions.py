@@ -158,6 +158,11 @@ class Func(ByName):
     __name__ = property(lambda self: self.name, _rename)  # type: ignore[assignment]
 
     @property
+    def func(self) -> Callable[..., Any]:
+        """The Python function; of overloads, that of the last one."""
+        return self.overloads[-1].source.function
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """The values of arguments that calls may leave out, by name; of the last overload."""
         return {p.name: p.default for p in self.overloads[-1].parameters if p.default is not Missing}

@@ -202,6 +202,8 @@ def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
             fits = not (np.isinf(result.astype(np.float64)) & np.isfinite(values.astype(np.float64))).any()
         except OverflowError:  # an integer beyond every float
             result, fits = values, False
+    elif not scalar.is_int and values.dtype.kind in "biu":  # flags of a mask: true is what is not zero, as in Python
+        result, fits = values != 0, True
     else:
         info = np.iinfo(scalar.numpy) if scalar.is_int else None
         low, high = (int(info.min), int(info.max)) if info else (0, 1)

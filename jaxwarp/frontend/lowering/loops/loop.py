@@ -24,9 +24,18 @@ from jaxwarp.frontend.lowering.frame import (
     Frame,
     start_hint,
 )
-from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
-from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.structs import changed_fields
+from jaxwarp.frontend.lowering.merge import (
+    Carried,
+    MismatchError,
+    holds_array,
+    nothing_like,
+    structure,
+    type_hint,
+    type_text,
+    unify,
+)
+from jaxwarp.frontend.lowering.references import advanced, arrays_in
+from jaxwarp.frontend.lowering.structs import changed_fields, field_of
 from jaxwarp.frontend.lowering.tiles.elements import overlap
 from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied
 from jaxwarp.frontend.lowering.values import StructValue, Tile, Undefined, is_literal, type_of
@@ -95,6 +104,14 @@ class _Adopted:
         return Undefined(reason, True, is_set, True, self.carried.rebuild(leaves), is_checked=True)
 
 
+def _at_path(value: Any, path: Sequence[str]) -> Any:
+    """The part of a struct that names of fields lead to, as far as structs go."""
+    for name in path:
+        if isinstance(value, StructValue):
+            value = field_of(value, name)
+    return value
+
+
 @dataclass(eq=False)
 class Loop:
     """The base of all kinds of loops."""
@@ -122,9 +139,9 @@ class Loop:
         self.passed = advanced(frame.source, node.body, frame.variables)
         written = [*assigned(node.body), *self.passed]
         names = [n for n in dict.fromkeys(written) if n in frame.variables or n in frame.source.locals]
+        self.targets = assigned([node.target]) if isinstance(node, ast.For) else []
         if isinstance(node, ast.For):
-            targets = assigned([node.target])
-            names = [*names, *(n for n in targets if n not in names)]
+            names = [*names, *(n for n in self.targets if n not in names)]
             # Each iteration sets the loop's variable.
             self.live_in -= frozenset(plain_names(node.target)) - self.live
             self.live_in |= frame.liveness.uses(node.target)
@@ -148,7 +165,9 @@ class Loop:
             value: Any = self.before.get(name)
             if isinstance(value, Tile) and name in self.live_in and name in replaced:
                 self.before[name] = copied(frame, value)
-                value = self.before[name]
+        self._widen([n for n in self.assigned if n in self.live_in and self._changes_array(n, statements, replaced)])
+        for name in self.assigned:
+            value = self.before.get(name)
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
                 paths = changed_fields(self.before[name], name, statements) if is_partial else None
@@ -170,24 +189,69 @@ class Loop:
         """A value of the type that the body returns: found by lowering it once and throwing that away."""
         if self.frame.is_kernel:
             return None
+        frame = self.frame
+        with self._trial(self.carried):
+            result = frame.typed(frame.variables.get(RESULT))
+        if isinstance(result, Tile):
+            return allocate(frame, result.dtype, result.shape)
+        return None if result is None else nothing_like(frame, result)
+
+    @contextmanager
+    def _trial(self, carried: Sequence[Carried]) -> Iterator[None]:
+        """The variables are as at the end of an iteration, whose operations are thrown away."""
         frame, context = self.frame, self.frame.context
         noted = (context.locals, context.sizes, context.windows)
         before = [len(found) for found in noted]
         # Of no value that is known, lest a branch that is taken later be left out.
-        self.enter(self.carried, [ir.Value(leaf.type) for c in self.carried for leaf in c.leaves])
+        self.enter(carried, [ir.Value(leaf.type) for c in carried for leaf in c.leaves])
         with frame.builder.block():
             if self.bind is not None:
                 self.bind(ir.Value(self.index_type))
             with self.exit_live():
                 execute(frame, self.node.body, self.live_in)
-            result = frame.typed(frame.variables.get(RESULT))
+            yield
         frame.variables = dict(self.before)
         self.adopted.clear()
         for found, count in zip(noted, before, strict=True):
             del found[count:]
-        if isinstance(result, Tile):
-            return allocate(frame, result.dtype, result.shape)
-        return None if result is None else zeros_like(frame, result)
+
+    def _changes_array(self, name: str, statements: Sequence[ast.AST], replaced: frozenset[str]) -> bool:
+        """Return whether statements may put another array in place of one that a variable is, or has in it."""
+        value: Any = self.before.get(name)
+        if name in replaced or not isinstance(value, StructValue):
+            return name in replaced and holds_array(value)
+        paths = changed_fields(value, name, statements)
+        return holds_array(value) if paths is None else any(holds_array(_at_path(value, p)) for p in paths)
+
+    def _widen(self, names: Sequence[str]) -> None:
+        """Gives variables that are arrays before the loop all those that an iteration may put in their place."""
+        frame = self.frame
+        is_wider = bool(names)
+        # An array that an iteration makes is another one in each.
+        lasting = frozenset((*frame.context.params, *frame.context.locals))
+        while is_wider:
+            is_wider = False
+            others = [n for n in self.assigned if n in self.live_in and n not in names]
+            known = [n for n in others if not isinstance(self.before.get(n, _NONE), Undefined)]
+            with self._trial([Carried.of(frame, n, self.before[n]) for n in (*known, *names)]):
+                ends = [self._either(n, frame.variables.get(n), lasting) for n in names]
+            for name, end in zip(names, ends, strict=True):
+                if end is None:
+                    continue
+                before, merged = self.before[name], unify(frame, end, self.before[name])
+                found = merged.rebuild(merged.right)
+                if structure(found) != structure(before):
+                    self.before[name], is_wider = found, True
+
+    def _either(self, name: str, end: Any, lasting: frozenset[ir.Param]) -> Any:
+        """Return what a variable is that has its value from before the loop or from an iteration; None: not both."""
+        if not arrays_in(end) <= lasting:
+            return None
+        try:
+            found = unify(self.frame, self.before[name], end)
+        except MismatchError:
+            return None
+        return found.rebuild([ir.Value(v.type, v.name) for v in found.left])
 
     @property
     def index_name(self) -> str:
@@ -208,8 +272,13 @@ class Loop:
             frame.variables[name] = Undefined(
                 f"the loop in line {line} assigns it, but it has no value before the loop", loop=self
             )
+            before = self.before.get(name, _NONE)
+            is_maybe = isinstance(before, Undefined) and before.value is not None and before.is_checked
+            if is_maybe and name in self.live_in and name not in self.targets:
+                frame.variables[name] = self.adopt(name, before.value)
         if not carried:
-            frame.variables.update({n: self.before[n] for n in self.assigned if n in self.before})
+            kept = [n for n in self.assigned if n in self.before and n not in self.adopted]
+            frame.variables.update({n: self.before[n] for n in kept})
         remaining = iter(leaves)
         for c in carried:
             frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
@@ -217,10 +286,8 @@ class Loop:
             frame.variables[flag] = False
 
     def may_adopt(self, name: str) -> bool:
-        """Return whether an iteration's end shows if a variable has a value. It does not if a path leaves early."""
-        before = self.before.get(name)
-        outer = before.loop if isinstance(before, Undefined) and before.value is None else None
-        return not (self.exits.breaks or self.exits.continues) and (outer is None or outer.may_adopt(name))
+        """Return whether an iteration's end shows if a variable has a value: somebody reads it after that."""
+        return name in self.live_in
 
     def adopt(self, name: str, present: Any) -> Undefined:
         """A variable without a value before the loop, as an earlier iteration may have left it: of the type of a value
@@ -262,6 +329,9 @@ class Loop:
         self._keep_tiles()
         self._require_carried()
         for name in self._first_set():
+            if not self.runs and name not in self.targets:
+                self.adopt(name, frame.variables[name])
+                continue
             self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
         if self.set_inside and not self.runs:
             self.set_inside.append(Carried.of(frame, _RAN, True))
@@ -283,12 +353,9 @@ class Loop:
             values[name] = old
 
     def _first_set(self) -> list[str]:
-        """Names without a value before the loop that have one after it; of a loop that may make no iteration, those of
-        its `for`."""
-        node = self.node
-        start = assigned([node.target]) if isinstance(node, ast.For) else []
-        names = self.assigned if self.runs else start
-        new = [n for n in names if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
+        """Names without a value before the loop that every iteration sets, and that are read after it."""
+        node, start = self.node, self.targets
+        new = [n for n in self.assigned if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
         if not new:
             return []
         found = surely_set(node.body, frozenset(start))

@@ -28,8 +28,7 @@ from jaxwarp.frontend.lowering.merge import MismatchError
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.short_circuit import append, aside, joined_condition
 from jaxwarp.frontend.lowering.statements import assign
-from jaxwarp.frontend.lowering.values import Undefined
-from jaxwarp.frontend.text.liveness import Exits, assigned, exits, surely_set
+from jaxwarp.frontend.text.liveness import Exits, exits
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.interpret import evaluate
 
@@ -234,30 +233,15 @@ def _unroll(frame: Frame, node: ast.For, values: Sequence[Any], leaving: Exits) 
     around, context.unrolled = context.unrolled, context.unrolled * max(len(values), 1)
     outer, frame.exit_live = frame.exit_live, live_in if leaving.continues else frozenset()
     for value in values:
-        before = frozenset(n for n, v in frame.variables.items() if not isinstance(v, Undefined))
         assign(frame, node.target, value)
         with context.growth.writing_out(frame.source):
             execute(frame, node.body, live_in)
         if leaving.continues:
-            _end_copy(frame, node, before)
+            # What a path that goes on has not set was noted where it left.
+            frame.variables[CONTINUE] = False
+            frame.variables.pop(LEFT, None)
     frame.exit_live = outer
     context.unrolled = around
-
-
-def _end_copy(frame: Frame, node: ast.For, before: frozenset[str]) -> None:
-    """After a copy that `continue` may have cut short: what that path has not set has no value."""
-    is_cut = not isinstance(frame.variables.get(CONTINUE, False), bool)
-    frame.variables[CONTINUE] = False
-    frame.variables.pop(LEFT, None)
-    if not is_cut:
-        return
-    found = surely_set(node.body, before | frozenset(assigned([node.target])))
-    line = frame.loc(node).line
-    for name in assigned(node.body):
-        if any(way is not None and name not in way for way in (found.end, found.continues)):
-            frame.variables[name] = Undefined(
-                f"some iteration of the loop in line {line} does not assign it", conditional=True
-            )
 
 
 def _counted(
