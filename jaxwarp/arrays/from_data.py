@@ -24,7 +24,8 @@ from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
-from jaxwarp.memory.region import Region, array_region, require_unmasked
+from jaxwarp.memory.region import Region, array_region, dense_strides, require_unmasked
+from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.types import (
     Array,
     Element,
@@ -171,7 +172,8 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         shaped, is_writable = np.array(shaped, order="C"), True
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
-    made = HostArray(name, type_, array_region(shaped), is_writable, kept)
+    region = array_region(shaped) if is_shared else fresh(array_region(shaped))
+    made = HostArray(name, type_, region, is_writable, kept)
     if not is_shared and capturing.get() is not None:  # launches of the capture begin with the data
         HOST.write(made.region, shaped)
     return made
