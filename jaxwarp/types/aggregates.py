@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.conversions import require_whole
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
-from jaxwarp.types.scalars import Scalar, letter, type_name
+from jaxwarp.types.scalars import Scalar, letter, type_name, value_type
 
 
 class _OneOfEach(type):
@@ -78,7 +77,7 @@ class Aggregate(metaclass=_OneOfEach):
 
     def with_dtype(self, dtype: Any) -> Aggregate:
         """The same of another scalar type."""
-        return replace(self, dtype=dtype)  # type: ignore[type-var]
+        return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | {"dtype": dtype})
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -232,7 +231,7 @@ _AXES = ("x", "y", "z", "w")
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Vec(Aggregate):
     """A vector of `length` components."""
 
@@ -269,7 +268,7 @@ class Vec(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Mat(Aggregate):
     """A row-major matrix."""
 
@@ -300,7 +299,7 @@ class Mat(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Quat(Aggregate):
     """A quaternion x i + y j + z k + w; its components in this order."""
 
@@ -340,7 +339,7 @@ class Quat(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Transform(Aggregate):
     """A rigid motion: a translation `p` and after it in memory a unit quaternion `q`."""
 
