@@ -75,7 +75,7 @@ TEXTURES = {
 }
 # Of `commands/`.
 COMMANDS = {"info": ("print_diagnostics",)}
-PACKAGES = ("autograd", "geometry", "optim", "sparse")
+PACKAGES = ("_src", "autograd", "geometry", "optim", "sparse")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
