@@ -17,6 +17,7 @@ from jaxwarp.arrays.struct_array import array_of_structs, new_array
 from jaxwarp.boundary import located, located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import require_outside
@@ -46,7 +47,7 @@ _OPTIONS = (
 )
 
 
-def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> HostArray:
+def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> Any:
     """`array(data, dtype, shape, ...)`: see `ArrayAnnotation`."""
     try:
         return _make_array(name, ndim, data, dtype, shape, **_known(name, options))
@@ -86,11 +87,13 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     grad: Any = None,
     pinned: Any = False,
     retain_grad: Any = False,
-    ptr: int | None = None,
+    ptr: int | Address | None = None,
     strides: Any = None,
     capacity: int | None = None,
     deleter: Any = None,
-) -> HostArray:
+) -> Any:
+    if isinstance(ptr, Address) and data is None and shape is not None:
+        return _of_program(name, ptr, dtype, shape, strides)
     require_outside(f"{name}(...) of data")
     place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
@@ -124,6 +127,19 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     if retain_grad:
         made.retain_grad = True
     return made
+
+
+def _of_program(name: str, ptr: Address, dtype: Any, shape: Any, strides: Any) -> ArrayHandle:
+    """Return an array of a traced function that has the memory of another one of it."""
+    element = as_dtype(float32 if dtype is Any else dtype)
+    full = (*normalize_dims(shape, f"{name}: shape"), *element_shape(element))
+    scalar = element_scalar(element)
+    if strides is not None and tuple(strides) != dense_strides(full, scalar.bytes)[: len(full)]:
+        raise KernelTypeError(
+            f"{name}(...): strides: an array at the address of a traced array has its elements side by side",
+            hint="leave strides out, and take slices: array[::2]",
+        )
+    return ptr.array.placed(Array(element, len(full) - len(element_shape(element))), full)
 
 
 def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:

@@ -84,6 +84,14 @@ class RecordedArray(ArrayHandle):
         made._root = self.root
         return made
 
+    def _placed(self, type_: Array, full_shape: Shape) -> ArrayHandle:
+        made = RecordedArray(
+            self.recorder, self.name, type_, dataclasses.replace(self.view, shape=full_shape, is_whole=False),
+            self.is_writable,
+        )  # fmt: skip
+        made._root = self.root
+        return made
+
     def __setitem__(self, index: Any, value: Any) -> None:
         self[index].assign(value)
 
