@@ -64,15 +64,20 @@ class ArrayHandle:
         self.require_writable("written")
         self._value = value
 
+    @property
+    def is_here(self) -> bool:
+        """True if the array belongs to the function that JAX traces now."""
+        return self.root._made_in == compat.trace_state()
+
     def require_writable(self, what: str) -> None:
         """Inputs are values of the caller's. And JAX traces the body of a loop once, however often it runs."""
-        if self.root._made_in != compat.trace_state():
-            raise inside_traced(f"array '{self.root.name}'", what)
         if not self.root.is_writable:
             raise KernelTypeError(
                 f"array '{self.root.name}' is an input and cannot be {what}",
                 hint=f"name it in in_out_argnames=['{self.root.name}'], or write to a clone",
             )
+        if not self.is_here:
+            raise inside_traced(f"array '{self.root.name}'", what)
 
     @property
     def dtype(self) -> Element:

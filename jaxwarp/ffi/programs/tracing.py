@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
+import jax
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
@@ -30,6 +32,7 @@ from jaxwarp.ffi.launch.calls.bind import (
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
+from jaxwarp.ffi.programs.control import over_arrays, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
 from jaxwarp.kernel import Kernel
@@ -53,10 +56,17 @@ class Program:
     has_side_effect: bool
     # Launches of it that may fail: they assert, or there is debug mode.
     failing: list[Launch] = field(default_factory=list[Launch])
+    # Its arrays that somebody still has, by their ids: loops carry them.
+    arrays: WeakValueDictionary[int, ArrayHandle] = field(default_factory=WeakValueDictionary[int, ArrayHandle])
+
+    def _new(self, name: str, type_: Array, value: Any, is_writable: bool = True) -> ArrayHandle:
+        made = ArrayHandle(name, type_, value, is_writable)
+        self.arrays[id(made)] = made
+        return made
 
     def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
         """An argument of the call."""
-        return ArrayHandle(name, type_, value, is_writable)
+        return self._new(name, type_, value, is_writable)
 
     def output(self, name: str, type_: Array, shape: tuple[Any, ...]) -> ArrayHandle:
         """An output, which starts as zeros. `shape` has the component axes."""
@@ -64,11 +74,11 @@ class Program:
 
     def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
         """A new array of one value."""
-        return ArrayHandle(name, type_, filled(shape, type_.dtype, value, name), is_writable=True)
+        return self._new(name, type_, filled(shape, type_.dtype, value, name))
 
     def clone(self, source: ArrayHandle) -> ArrayHandle:
         """A new array with the contents of another one."""
-        return ArrayHandle(f"clone of {source.name}", source.type, source.value, is_writable=True)
+        return self._new(f"clone of {source.name}", source.type, source.value)
 
     def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
@@ -79,6 +89,24 @@ class Program:
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Makes a launch in Python when the program runs, on arrays and JAX values."""
         _replace(written, bind_call(call, [o.value if isinstance(o, ArrayHandle) else o for o in operands]))
+
+    def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
+        """Run a body as long as an array of one number is not zero."""
+        self._control(
+            lambda holds, steps, start: repeated(holds, *steps, start, max_iterations), condition, [body]
+        )  # fmt: skip
+
+    def choose(self, condition: ArrayHandle, on_true: Callable[[], object], on_false: Callable[[], object]) -> None:
+        """Run one of two bodies."""
+        self._control(
+            lambda holds, steps, start: jax.lax.cond(holds(start), *steps, tuple(start)), condition, [on_true, on_false]
+        )
+
+    def _control(self, control: Any, condition: ArrayHandle, bodies: Sequence[Callable[[], object]]) -> None:
+        known = list(self.arrays.values())
+        arrays = [a for a in known if a.is_writable and a.is_here]
+        others = [a.value for a in known if not a.is_writable and a.is_here]
+        over_arrays(control, arrays, others, condition, bodies)
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
         """At the end: what these arrays hold."""
