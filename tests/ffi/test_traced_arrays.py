@@ -164,3 +164,18 @@ def test_numpy_types_by_the_name_that_programs_use():
     assert found[wp.bool] is np.bool_
     assert int not in found
     assert wp.vec3 not in found
+
+
+def test_the_device_is_that_of_new_arrays():
+    seen = []
+
+    def program(a: wp.array[float], out: wp.array[float]):
+        seen.append(a.device)
+
+    call = jax_callable(program)
+    jax.jit(call)(X)
+    with jax.default_device("cpu"):
+        jax.jit(call)(X[:2])
+    with jax.default_device(jax.devices("cpu")[1]):
+        jax.jit(call)(X[:3])
+    assert all(device.is_cpu for device in seen[1:])

@@ -19,6 +19,7 @@ from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import Given, describe
 from jaxwarp.ffi.launch.spec import is_static
+from jaxwarp.memory.devices import Device, device_from_jax
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import inside_traced
@@ -109,9 +110,11 @@ class ArrayHandle:
         return math.prod(self.shape)
 
     @property
-    def device(self) -> None:
-        """JAX places arrays."""
-        return None
+    def device(self) -> Device:
+        """The device on which JAX places new arrays: the program may run on another one."""
+        found: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+        is_device = isinstance(found, jax.Device)
+        return device_from_jax(found if is_device else jax.local_devices(backend=found)[0])
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -121,8 +124,8 @@ class ArrayHandle:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """Return whether the array has elements, as in Warp: `array or other`."""
-        return len(self) > 0
+        """Return whether the array has elements, as in Warp: `array or other`. One element is a number that is not known."""
+        return len(self) > 0 if self.ndim else self._refuse_comparison()
 
     def __iter__(self) -> Iterator[ArrayHandle]:
         return (self[i] for i in range(len(self)))
@@ -132,7 +135,7 @@ class ArrayHandle:
 
     def _refuse_comparison(self, *_: Any) -> NoReturn:
         raise KernelTypeError(
-            f"array '{self.name}' cannot be compared while its function is traced",
+            f"array '{self.name}' cannot be compared, and its numbers are neither true nor false, while it is traced",
             hint="compute with array.value, or branch in a kernel",
         )
 

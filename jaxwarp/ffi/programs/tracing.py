@@ -187,7 +187,7 @@ def launch_traced(
 
 
 def _place(value: Any) -> tuple[int, Any] | None:
-    """Where an array of the program is: what is there as well is the same array."""
+    """Return a key that tells an array of the program from others; None: there is no such key."""
     if not isinstance(value, ArrayHandle):
         return None
     if value.place is not None:
