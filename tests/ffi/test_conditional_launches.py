@@ -149,7 +149,8 @@ def test_inside_scan_and_export(mode):
     def scanned(n, x):
         return jax.lax.scan(lambda x, _: (call(n, x)[1], None), x, length=2)[0]
 
-    exported = export.deserialize(export.export(jax.jit(scanned), disabled_checks=wp.export_checks())(N[2], X).serialize())
+    exported = export.export(jax.jit(scanned), disabled_checks=wp.export_checks())(N[2], X)
+    exported = export.deserialize(exported.serialize())
     np.testing.assert_allclose(exported.call(N[2], X), iterated(X, 4), rtol=1e-6)
 
 

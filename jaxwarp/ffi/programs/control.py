@@ -74,7 +74,7 @@ forward_only_p = Primitive("jaxwarp_forward_only")
 def _refuse_transpose(*_: Any) -> Any:
     raise DifferentiationError(
         "capture_while: a reverse derivative needs the number of iterations, and only the condition says it",
-        hint="bound it: capture_while(condition, body, max_iterations=n), or use forward derivatives: jax.jvp, jax.jacfwd",
+        hint="bound it: capture_while(condition, body, max_iterations=n), or use forward derivatives: jax.jvp",
     )
 
 

@@ -124,7 +124,7 @@ class ArrayHandle:
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """Return whether the array has elements, as in Warp: `array or other`. One element is a number that is not known."""
+        """Return whether the array has elements, as in Warp: `array or other`."""
         return len(self) > 0 if self.ndim else self._refuse_comparison()
 
     def __iter__(self) -> Iterator[ArrayHandle]:
