@@ -86,7 +86,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: Recording, 
     rule = jax.ffi.ffi_lowering(
         PROGRAM_TARGET, operand_output_aliases=dict(recording.aliases), has_side_effect=recording.has_side_effect
     )
-    extended = compat.never_all_of_a_body(ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch]))
+    extended = ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch]) if scratch else compat.never_all_of_a_body(ctx)
     attributes = program_attributes(recording, platform, compat.is_for_export(ctx))
     return rule(extended, *operands, **sealed(attributes))[: len(recording.results)]
 
