@@ -92,7 +92,9 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     capacity: int | None = None,
     deleter: Any = None,
 ) -> Any:
-    if isinstance(ptr, Address) and data is None and shape is not None:
+    if isinstance(ptr, Address):
+        if data is not None or shape is None:
+            raise KernelTypeError(f"{name}(...): an array at an address has a shape and no data", hint="pass shape=")
         return _of_program(name, ptr, dtype, shape, strides)
     require_outside(f"{name}(...) of data")
     place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)

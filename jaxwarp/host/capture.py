@@ -285,9 +285,9 @@ def capture_if(
     del stream
     scope = scope_now()
     if scope is None:
-        _condition("capture_if", condition, ArrayHandle)
+        handle = _condition("capture_if", condition, ArrayHandle)
         bodies = [_traced_body("capture_if", body, arguments) for body in (on_true, on_false)]
-        program_now().choose(condition, *bodies)
+        program_now().choose(handle, *bodies)
         return
     if scope is not HOST:
         body = on_true if _holds("capture_if", condition) else on_false
@@ -332,8 +332,8 @@ def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **
     most = _most_iterations(while_body, arguments)
     scope = scope_now()
     if scope is None:
-        _condition("capture_while", condition, ArrayHandle)
-        program_now().repeat(condition, _traced_body("capture_while", while_body, arguments), most)
+        handle = _condition("capture_while", condition, ArrayHandle)
+        program_now().repeat(handle, _traced_body("capture_while", while_body, arguments), most)
         return
     rounds = range(most) if most is not None else itertools.count()
     if scope is not HOST:

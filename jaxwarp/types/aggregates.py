@@ -77,7 +77,8 @@ class Aggregate(metaclass=_OneOfEach):
 
     def with_dtype(self, dtype: Any) -> Aggregate:
         """The same of another scalar type."""
-        return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | {"dtype": dtype})
+        names: tuple[str, ...] = getattr(self, "__match_args__")  # noqa: B009 - of those that are dataclasses
+        return type(self)(**{name: getattr(self, name) for name in names} | {"dtype": dtype})
 
     @property
     def parts(self) -> dict[str, Part]:

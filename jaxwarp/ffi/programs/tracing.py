@@ -59,14 +59,14 @@ class Program:
     # Its arrays that somebody still has, by their ids: loops carry them.
     arrays: WeakValueDictionary[int, ArrayHandle] = field(default_factory=WeakValueDictionary[int, ArrayHandle])
 
-    def _new(self, name: str, type_: Array, value: Any, is_writable: bool = True) -> ArrayHandle:
+    def _named(self, name: str, type_: Array, value: Any, is_writable: bool = True) -> ArrayHandle:
         made = ArrayHandle(name, type_, value, is_writable)
         self.arrays[id(made)] = made
         return made
 
     def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
         """An argument of the call."""
-        return self._new(name, type_, value, is_writable)
+        return self._named(name, type_, value, is_writable)
 
     def output(self, name: str, type_: Array, shape: tuple[Any, ...]) -> ArrayHandle:
         """An output, which starts as zeros. `shape` has the component axes."""
@@ -74,11 +74,11 @@ class Program:
 
     def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
         """A new array of one value."""
-        return self._new(name, type_, filled(shape, type_.dtype, value, name))
+        return self._named(name, type_, filled(shape, type_.dtype, value, name))
 
     def clone(self, source: ArrayHandle) -> ArrayHandle:
         """A new array with the contents of another one."""
-        return self._new(f"clone of {source.name}", source.type, source.value)
+        return self._named(f"clone of {source.name}", source.type, source.value)
 
     def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
@@ -93,7 +93,7 @@ class Program:
     def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
         """Run a body as long as an array of one number is not zero."""
         self._control(
-            lambda holds, steps, start: repeated(holds, *steps, start, max_iterations), condition, [body]
+            lambda holds, steps, start: repeated(holds, steps[0], start, max_iterations), condition, [body]
         )  # fmt: skip
 
     def choose(self, condition: ArrayHandle, on_true: Callable[[], object], on_false: Callable[[], object]) -> None:
