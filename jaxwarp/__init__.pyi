@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, Type
 import jax
 import numpy as np
 
+from jaxwarp import _src as _src
 from jaxwarp import autograd as autograd
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry

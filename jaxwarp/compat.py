@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.core
+import numpy as np
 from jax._src import array as _array
 from jax._src import checkify as _checkify
 from jax._src import core as _core
@@ -178,6 +179,22 @@ def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec:
         return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
     sharding = NamedSharding(jax.sharding.get_abstract_mesh(), spec)
     return jax.core.ShapedArray(tuple(shape), dtype, sharding=sharding)
+
+
+def never_all_of_a_body(ctx: _mlir.LoweringRuleContext) -> _mlir.LoweringRuleContext:
+    """Return the context of a custom call with one more result, which is empty, where XLA needs it.
+
+    If a custom call is all of the body of a `while_loop`, and its operands are what the loop carries, in order, XLA
+    (`WhileUtil::GetInvariantGTEsForWhileBody`) takes the operands of the call for the values of the next iteration. It
+    finds that nothing changes, and moves the call out of the loop. With another result the body is a tuple of others.
+    """
+    carried, results = list(ctx.avals_in), list(ctx.avals_out or ())
+    if len(results) < 2 or not 0 < len(carried) <= len(results):
+        return ctx
+    kinds = [[(a.shape, a.dtype) for a in avals] for avals in (carried, results)]
+    if kinds[0] != kinds[1][: len(carried)]:
+        return ctx
+    return ctx.replace(avals_out=[*results, jax.core.ShapedArray((0,), np.dtype(np.uint8))])
 
 
 def is_for_export(ctx: _mlir.LoweringRuleContext) -> bool:

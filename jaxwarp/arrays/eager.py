@@ -398,7 +398,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
                 hint="pass an array of jaxwarp, zeros(shape, dtype=...), or of NumPy, and read it after the launch",
             )
         array = values[i].array
-        scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel")
+        scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel", region)
         if not values[i].is_writable:
             if isinstance(array, LiveArray) and not isinstance(array, HostArray):
                 array.require_writable(f"written by kernel {arguments[i].kernel}")

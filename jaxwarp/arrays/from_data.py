@@ -17,6 +17,7 @@ from jaxwarp.arrays.struct_array import array_of_structs, new_array
 from jaxwarp.boundary import located, located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import require_outside
@@ -24,7 +25,8 @@ from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
-from jaxwarp.memory.region import Region, array_region, require_unmasked
+from jaxwarp.memory.region import Region, array_region, dense_strides, require_unmasked
+from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.types import (
     Array,
     Element,
@@ -45,7 +47,7 @@ _OPTIONS = (
 )
 
 
-def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> HostArray:
+def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> Any:
     """`array(data, dtype, shape, ...)`: see `ArrayAnnotation`."""
     try:
         return _make_array(name, ndim, data, dtype, shape, **_known(name, options))
@@ -85,11 +87,15 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     grad: Any = None,
     pinned: Any = False,
     retain_grad: Any = False,
-    ptr: int | None = None,
+    ptr: int | Address | None = None,
     strides: Any = None,
     capacity: int | None = None,
     deleter: Any = None,
-) -> HostArray:
+) -> Any:
+    if isinstance(ptr, Address):
+        if data is not None or shape is None:
+            raise KernelTypeError(f"{name}(...): an array at an address has a shape and no data", hint="pass shape=")
+        return _of_program(name, ptr, dtype, shape, strides)
     require_outside(f"{name}(...) of data")
     place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
@@ -125,6 +131,19 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     if retain_grad:
         made.retain_grad = True
     return made
+
+
+def _of_program(name: str, ptr: Address, dtype: Any, shape: Any, strides: Any) -> ArrayHandle:
+    """Return an array of a traced function that has the memory of another one of it."""
+    element = as_dtype(float32 if dtype is Any else dtype)
+    full = (*normalize_dims(shape, f"{name}: shape"), *element_shape(element))
+    scalar = element_scalar(element)
+    if strides is not None and tuple(strides) != dense_strides(full, scalar.bytes)[: len(full)]:
+        raise KernelTypeError(
+            f"{name}(...): strides: an array at the address of a traced array has its elements side by side",
+            hint="leave strides out, and take slices: array[::2]",
+        )
+    return ptr.array.placed(Array(element, len(full) - len(element_shape(element))), full)
 
 
 def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
@@ -175,7 +194,8 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         shaped, is_writable = np.array(shaped, order="C"), True
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
-    made = HostArray(name, type_, array_region(shaped), is_writable, kept)
+    region = array_region(shaped) if is_shared else fresh(array_region(shaped))
+    made = HostArray(name, type_, region, is_writable, kept)
     if not is_shared and capturing.get() is not None:  # launches of the capture begin with the data
         HOST.write(made.region, shaped)
     return made

@@ -233,7 +233,7 @@ class HostArray(LiveArray):
         return device_of(self.scope)
 
     def require_writable(self, what: str) -> None:
-        self.scope.require_untraced(self.label, what)
+        self.scope.require_untraced(self.label, what, self._region)
         if not self.is_writable:
             kind = "the memory of a JAX array, which never changes" if self.jax_value is not None else "read-only"
             raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")

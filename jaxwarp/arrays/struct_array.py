@@ -15,6 +15,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct, field_type, struct_of
 from jaxwarp.unlocked import cached_property
@@ -173,4 +174,5 @@ def array_of_structs(name: str, data: Any, struct: Struct, shape: tuple[Any, ...
             )
         records = records.reshape(shape)
     is_writable = bool(records.flags.writeable)
-    return array_at(name, Array(struct, records.ndim), array_region(records), is_writable)
+    region = array_region(records) if is_shared else fresh(array_region(records))
+    return array_at(name, Array(struct, records.ndim), region, is_writable)

@@ -5,6 +5,8 @@ While a capture is made nothing happens. What cannot be kept is refused: reading
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import threading
 from collections.abc import Callable
 from contextvars import Token
@@ -14,12 +16,15 @@ from jaxwarp import config
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, guarded, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.ffi.programs.tracing import program_now
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
 from jaxwarp.memory.gpu.graphs import DriverGraph
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.gpu.streams import ScopedStream
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
+from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.types import int32
 
@@ -215,13 +220,46 @@ def _run(what: str, body: Body, arguments: dict[str, Any]) -> None:
         raise KernelTypeError(f"{what}: expected a function or a graph, got {body!r}", hint="pass a function")
 
 
-def _condition(what: str, condition: Any) -> HostArray:
-    if not isinstance(condition, HostArray) or condition.dtype is not int32 or condition.size != 1:
+def _condition(what: str, condition: Any, kind: type = HostArray) -> Any:
+    if not isinstance(condition, kind) or condition.dtype is not int32 or condition.size != 1:
         raise KernelTypeError(
             f"{what}: condition: expected an array of one int32, got {condition!r}",
             hint="make it with zeros(1, dtype=int)",
         )
     return condition
+
+
+def _holds(what: str, condition: Any) -> bool:
+    """Return what a condition in the memory of a call says now."""
+    return bool(_condition(what, condition, LiveArray).numpy().reshape(-1)[0])
+
+
+def _traced_body(what: str, body: Body | None, arguments: dict[str, Any]) -> Callable[[], object]:
+    """A body of a loop or branch in a traced function."""
+    if isinstance(body, Graph):
+        raise KernelTypeError(
+            f"{what}: a graph is of launches outside of JAX, and the function is traced", hint="pass a function"
+        )
+    return (lambda: None) if body is None else lambda: _run(what, body, arguments)
+
+
+def _most_iterations(body: Any, arguments: dict[str, Any]) -> int | None:
+    """Take the largest number of iterations out of the arguments of a body that does not take it itself."""
+    if "max_iterations" not in arguments or _takes_max_iterations(body):
+        return None
+    most = arguments.pop("max_iterations")
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+        raise KernelValueError(
+            f"capture_while: max_iterations: expected a number of iterations, got {most!r}", hint="pass an integer"
+        )
+    return most
+
+
+def _takes_max_iterations(body: Any) -> bool:
+    if isinstance(body, Graph) or not callable(body):
+        return False
+    parameters = inspect.signature(body).parameters.values()
+    return any(p.name == "max_iterations" or p.kind == p.VAR_KEYWORD for p in parameters)
 
 
 @located_call
@@ -245,7 +283,18 @@ def capture_if(
         KernelTypeError: the condition is no such array, or a body neither a function nor a graph.
     """
     del stream
-    _require_outside("capture_if")
+    scope = scope_now()
+    if scope is None:
+        handle = _condition("capture_if", condition, ArrayHandle)
+        bodies = [_traced_body("capture_if", body, arguments) for body in (on_true, on_false)]
+        program_now().choose(handle, *bodies)
+        return
+    if scope is not HOST:
+        body = on_true if _holds("capture_if", condition) else on_false
+        if body is not None:
+            _run("capture_if", body, arguments)
+        return
+    HOST.require_untraced("a capture", "used")
     flag = _condition("capture_if", condition)
     if capturing.get() is None:
         body = on_true if flag.list()[0] else on_false
@@ -266,26 +315,47 @@ def capture_if(
 def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **arguments: Any) -> None:
     """Calls a function, or launches a graph, as long as a condition holds; in a capture, when that is launched.
 
+    In a traced function of a `jax_callable` it is a loop of JAX, and the body is traced once.
+
     Args:
         condition: an array of one int32, which the body sets to zero in the end.
         while_body: the function or graph.
         stream: no effect.
-        arguments: of the function.
+        arguments: of the function. `max_iterations`, unless the function itself takes it, is when the loop ends even if
+            the condition holds. Reverse derivatives need it.
 
     Raises:
         KernelTypeError: the condition is no such array, or the body neither a function nor a graph.
+        KernelValueError: `max_iterations` is no number of iterations.
     """
     del stream
-    _require_outside("capture_while")
+    most = _most_iterations(while_body, arguments)
+    scope = scope_now()
+    if scope is None:
+        handle = _condition("capture_while", condition, ArrayHandle)
+        program_now().repeat(handle, _traced_body("capture_while", while_body, arguments), most)
+        return
+    rounds = range(most) if most is not None else itertools.count()
+    if scope is not HOST:
+        for _ in rounds:
+            if not _holds("capture_while", condition):
+                break
+            _run("capture_while", while_body, arguments)
+        return
+    HOST.require_untraced("a capture", "used")
     flag = _condition("capture_while", condition)
     if capturing.get() is None:
-        while flag.list()[0]:
+        for _ in rounds:
+            if not flag.list()[0]:
+                break
             _run("capture_while", while_body, arguments)
         return
     graph = _captured("capture_while", while_body, arguments)
 
     def repeat() -> None:
-        while flag.list()[0]:
+        for _ in range(most) if most is not None else itertools.count():
+            if not flag.list()[0]:
+                break
             graph.run()
 
     HOST.defers("while", repeat)

@@ -17,7 +17,7 @@ from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import Library, note_written
+from jaxwarp.memory.tensor_owner import Library, fresh, is_of_trace, note_written
 from jaxwarp.types import SCALAR_BY_DTYPE
 
 _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
@@ -122,10 +122,10 @@ class Outside(Scope):
     def require_open(self, name: str) -> None:
         """Accept every use: this scope never ends."""
 
-    def require_untraced(self, label: str, what: str) -> None:
+    def require_untraced(self, label: str, what: str, region: Region | None = None) -> None:
         """Refuse to write while JAX traces: the write would happen once, during the trace, however often the program
-        runs."""
-        if compat.is_tracing():
+        runs. Memory that the traced function has made itself may be written."""
+        if compat.is_tracing() and not is_of_trace(region):
             raise KernelTypeError(
                 f"{label} cannot be {what} in a function that JAX traces: that runs once, when it is traced",
                 hint="launch with jax_kernel or jax_callable there; they take and return JAX arrays",
@@ -248,6 +248,9 @@ class HostScope(Outside):
 
     def __init__(self) -> None:
         super().__init__("process", 0)
+
+    def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        return fresh(super().make(dtype, shape))
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
         """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""

@@ -145,7 +145,7 @@ class MemoryArray:
     def require_writable(self, what: str) -> None:
         """Inputs are values of the caller's."""
         self.scope.require_open(self.label)
-        self.scope.require_untraced(self.label, what)
+        self.scope.require_untraced(self.label, what, self._region)
         if not self.is_writable:
             raise KernelTypeError(f"{self.label} is an input and cannot be {what}", hint=self._hint())
 

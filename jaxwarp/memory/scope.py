@@ -51,8 +51,9 @@ class Scope:
                 hint="its memory lasts as long as the call; keep a copy: np.array(...)",
             )
 
-    def require_untraced(self, label: str, what: str) -> None:
-        """A function that JAX traces during the call has no part in it."""
+    def require_untraced(self, label: str, what: str, region: Region | None = None) -> None:
+        """A function that JAX traces during the call has no part in it. `region` is what would be written."""
+        del region
         if self._made_in != compat.trace_state():
             raise inside_traced(label, what)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp import compat
 from jaxwarp.memory.region import Region, bytes_of
 
 
@@ -121,15 +122,17 @@ class Owner:
         is_retained: it is a gradient that `Tape.backward` keeps.
         scope: the `Scope` that the memory is of; None: memory of the host.
         work: of memory of a GPU, the streams that use it (`Work`).
+        made_in: of memory that was made while JAX traced a function, the trace; see `fresh`.
     """
 
-    __slots__ = ("gradients", "is_retained", "memory", "scope", "tensors", "work")
+    __slots__ = ("gradients", "is_retained", "made_in", "memory", "scope", "tensors", "work")
 
     def __init__(self, memory: Any, scope: Any = None, work: Any = None):
         self.memory, self.scope, self.work = memory, scope, work
         self.tensors: dict[Any, tuple[Library, Any]] = {}
         self.gradients: list[Gradient] = []
         self.is_retained = False
+        self.made_in: Any = None
 
     def add_tensor(self, library: Library, region: Region, tensor: Any) -> None:
         """A tensor shares the memory. It must keep `memory` alone, not its owner, or both would live forever."""
@@ -159,6 +162,21 @@ def owned(region: Region) -> Region:
     if isinstance(region.owner, Owner):
         return region
     return Region(region.address, region.dtype, region.shape, region.strides, Owner(region.owner))
+
+
+def fresh(region: Region) -> Region:
+    """Return the region of memory that was just made. A function that JAX traces may write to memory of its own: each
+    trace makes it anew."""
+    if compat.is_tracing():
+        region = owned(region)
+        region.owner.made_in = compat.trace_state()
+    return region
+
+
+def is_of_trace(region: Region | None) -> bool:
+    """Return whether the function that JAX traces now has made the memory of a region."""
+    made_in = getattr(None if region is None else region.owner, "made_in", None)
+    return made_in is not None and made_in == compat.trace_state()
 
 
 def note_written(regions: Sequence[Region | None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.conversions import require_whole
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
-from jaxwarp.types.scalars import Scalar, letter, type_name
+from jaxwarp.types.scalars import Scalar, letter, type_name, value_type
 
 
 class _OneOfEach(type):
@@ -78,7 +77,8 @@ class Aggregate(metaclass=_OneOfEach):
 
     def with_dtype(self, dtype: Any) -> Aggregate:
         """The same of another scalar type."""
-        return replace(self, dtype=dtype)  # type: ignore[type-var]
+        names: tuple[str, ...] = getattr(self, "__match_args__")  # noqa: B009 - of those that are dataclasses
+        return type(self)(**{name: getattr(self, name) for name in names} | {"dtype": dtype})
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -251,7 +251,7 @@ _AXES = ("x", "y", "z", "w")
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Vec(Aggregate):
     """A vector of `length` components."""
 
@@ -288,7 +288,7 @@ class Vec(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Mat(Aggregate):
     """A row-major matrix."""
 
@@ -319,7 +319,7 @@ class Mat(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Quat(Aggregate):
     """A quaternion x i + y j + z k + w; its components in this order."""
 
@@ -359,7 +359,7 @@ class Quat(Aggregate):
 
 
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Transform(Aggregate):
     """A rigid motion: a translation `p` and after it in memory a unit quaternion `q`."""
 

@@ -7,10 +7,10 @@ from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
 from jaxwarp.boundary import guarded
-from jaxwarp.types.scalars import type_name
+from jaxwarp.types.scalars import type_name, value_type
 
 
-@dataclass(frozen=True)
+@value_type
 class Array:
     """The annotation of an array parameter: element type and rank. `dtype` may be `typing.Any`.
 
@@ -37,9 +37,12 @@ class Array:
         raise TypeError(f"{self!r} is an annotation: make an array by array(data, dtype={type_name(self.dtype)})")
 
 
+_FIELDS = Array.__match_args__
+
+
 def _set(array: Array, name: str, value: Any) -> None:
     """Programs may note what they like on an annotation, but what it is made of."""
-    if name in Array.__dataclass_fields__:
+    if name in _FIELDS:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
     object.__setattr__(array, name, value)
 

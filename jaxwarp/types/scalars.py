@@ -17,8 +17,17 @@ from jaxwarp.errors import KernelTypeError
 HANDLE = "__jaxwarp_handle__"
 
 
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def value_type(cls: type) -> type:
+    """Make a frozen dataclass that does not say that it is one: `is_dataclass` of a type in an annotation is how
+    programs find the dataclasses among their arguments."""
+    made = dataclass(frozen=True)(cls)
+    del made.__dataclass_fields__
+    return made
+
+
 @guarded
-@dataclass(frozen=True)
+@value_type
 class Scalar:
     """A scalar type. Calling it makes a NumPy scalar on the host; inside a kernel it is a cast."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -213,7 +212,7 @@ def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, out
     if output is not None:
         dtype = _require_output(form, output, None, 1).dtype
     _require_floats(form, "output_dtype", dtype)
-    sums = accumulate if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=accumulate)
+    sums = accumulate if isinstance(dtype, Scalar) else dtype.with_dtype(accumulate)
     (total,) = evaluated(functional_kernel(form.integrand, sums), shape, inputs, [(1, sums)], form.device)
     if output is None:
         return dtype(total.numpy()[0]) if isinstance(dtype, Scalar) else total.numpy()[0].astype(dtype.dtype.numpy)
@@ -268,7 +267,7 @@ def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_
             wp.launch(add_kernel(output.dtype), output.shape[0], [total], [output], device=form.device)
         return output
     scalar = _output_scalar(form, output_dtype)
-    dtype = scalar if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=scalar)
+    dtype = scalar if isinstance(dtype, Scalar) else dtype.with_dtype(scalar)
     kernel = linear_kernel(form.integrand, accumulate, dtype, count, is_nodal)
     return evaluated(kernel, nodes.shape, inputs, [(test.space.node_count(), dtype)], form.device)[0]
 

@@ -144,6 +144,8 @@ def _custom_call(
     scratch, copies = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
     if scratch:
         ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])
+    else:
+        ctx = compat.never_all_of_a_body(ctx)
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
     # XLA names the instruction by this, and timelines of profiles show names of instructions.
     with compat.location(ctx, launch.name):

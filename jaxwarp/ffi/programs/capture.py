@@ -16,7 +16,20 @@ from jaxwarp.boundary import boundaries, located
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.arguments import Given
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
-from jaxwarp.ffi.programs.captured import CallOp, CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
+from jaxwarp.ffi.programs.captured import (
+    CallOp,
+    CopyOp,
+    FillOp,
+    IfOp,
+    LaunchOp,
+    LoopOp,
+    Op,
+    Recording,
+    Shape,
+    Slot,
+    View,
+    views_of,
+)
 from jaxwarp.ffi.programs.graph import bind_graph
 from jaxwarp.ffi.programs.python_call import PythonCall
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, as_value_in_trees, filled
@@ -81,6 +94,14 @@ class RecordedArray(ArrayHandle):
         view = dataclasses.replace(self.view, offset=self.view.offset + offset, shape=part, is_whole=is_whole)
         type_ = Array(self.dtype, len(part) - (len(self.full_shape) - self.ndim))
         made = RecordedArray(self.recorder, f"{self.name}[...]", type_, view, self.is_writable)
+        made._root = self.root
+        return made
+
+    def _placed(self, type_: Array, full_shape: Shape) -> ArrayHandle:
+        made = RecordedArray(
+            self.recorder, self.name, type_, dataclasses.replace(self.view, shape=full_shape, is_whole=False),
+            self.is_writable,
+        )  # fmt: skip
         made._root = self.root
         return made
 
@@ -208,6 +229,23 @@ class Recorder(Program):
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         self._ops.append(CallOp(call, *self._views_of(operands, written)))
 
+    def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
+        assert isinstance(condition, RecordedArray)
+        self._ops.append(LoopOp(self.own(condition), self._recorded(body), max_iterations))
+
+    def choose(self, condition: ArrayHandle, on_true: Callable[[], object], on_false: Callable[[], object]) -> None:
+        assert isinstance(condition, RecordedArray)
+        self._ops.append(IfOp(self.own(condition), (self._recorded(on_true), self._recorded(on_false))))
+
+    def _recorded(self, body: Callable[[], object]) -> tuple[Op, ...]:
+        """Return the operations of a body."""
+        before, self._ops = self._ops, []
+        try:
+            body()
+            return tuple(self._ops)
+        finally:
+            self._ops = before
+
     def _views_of(
         self, operands: Sequence[Any], written: Sequence[ArrayHandle]
     ) -> tuple[tuple[View, ...], tuple[View, ...]]:
@@ -256,8 +294,10 @@ class Recorder(Program):
                     written = dict(zip(op.launch.result_params, op.results, strict=True))
                     dead |= {written[i].buffer for i in outputs if written[i].is_whole}
                     dead -= {v.buffer for v in op.operands}
-                case CallOp():
-                    dead -= {v.buffer for v in op.operands}
+                case CallOp() | LoopOp() | IfOp():
+                    reads, writes = views_of(op)
+                    # What a body overwrites may stay as it is: the body may not run.
+                    dead -= {v.buffer for v in (reads if isinstance(op, CallOp) else [*reads, *writes])}
                 case CopyOp() | FillOp():
                     if op.to.buffer in dead:
                         continue
@@ -279,6 +319,16 @@ def _with_views(op: Op, placed: Callable[[View], View]) -> Op:
             return CopyOp(placed(op.to), placed(op.source))
         case FillOp():
             return FillOp(placed(op.to), op.scalar)
+        case LoopOp():
+            return LoopOp(placed(op.condition), _all_with_views(op.body, placed), op.max_iterations)
+        case IfOp():
+            on_true, on_false = op.bodies
+            bodies = _all_with_views(on_true, placed), _all_with_views(on_false, placed)
+            return IfOp(placed(op.condition), bodies)
+
+
+def _all_with_views(ops: Sequence[Op], placed: Callable[[View], View]) -> tuple[Op, ...]:
+    return tuple(_with_views(op, placed) for op in ops)
 
 
 def _are_apart(a: View, b: View) -> bool:

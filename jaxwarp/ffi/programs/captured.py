@@ -6,7 +6,7 @@ The parameter of the primitive in graph.py. Buffers are numbered as the custom c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp import compat
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import Dim, Launch
+from jaxwarp.ffi.programs.control import Step, Values, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.unlocked import cached_property
 
@@ -67,7 +69,39 @@ class CallOp:
     results: tuple[View, ...]
 
 
-Op = LaunchOp | CallOp | CopyOp | FillOp
+@dataclass(frozen=True)
+class LoopOp:
+    """Operations that are repeated as long as a view of one number is not zero, at most so often; None: no limit."""
+
+    condition: View
+    body: tuple[Op, ...]
+    max_iterations: int | None
+
+
+@dataclass(frozen=True)
+class IfOp:
+    """Operations of which the first ones are done if a view of one number is not zero, else the others."""
+
+    condition: View
+    bodies: tuple[tuple[Op, ...], tuple[Op, ...]]
+
+
+Op = LaunchOp | CallOp | CopyOp | FillOp | LoopOp | IfOp
+
+
+def views_of(op: Op) -> tuple[list[View], list[View]]:
+    """Return the views that an operation reads, and those it writes."""
+    match op:
+        case LaunchOp() | CallOp():
+            return list(op.operands), list(op.results)
+        case CopyOp():
+            return [op.source], [op.to]
+        case FillOp():
+            return [], [op.to]
+        case LoopOp() | IfOp():
+            inside = op.body if isinstance(op, LoopOp) else (*op.bodies[0], *op.bodies[1])
+            found = [views_of(one) for one in inside]
+            return [op.condition, *(v for reads, _ in found for v in reads)], [v for _, w in found for v in w]
 
 
 @dataclass(frozen=True)
@@ -120,6 +154,13 @@ def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
     slots = (*recording.results, *recording.scratch)
     for operand, result in recording.aliases:
         values[recording.operands + result] = operands[operand]
+    first = recording.operands
+    _run(recording.ops, values, {first + n: slot for n, slot in enumerate(slots)})
+    return [values[first + i] for i in range(len(recording.results))]
+
+
+def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, Slot]) -> None:
+    """Do operations on the values of buffers."""
 
     def read(view: View) -> Any:
         value = values[view.buffer]
@@ -132,13 +173,13 @@ def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
         if view.is_whole:
             values[view.buffer] = part
             return
-        slot = slots[view.buffer - recording.operands]
+        slot = slots[view.buffer]
         whole = values.get(view.buffer)
         flat = jnp.zeros(math.prod(slot.shape), slot.dtype) if whole is None else whole.reshape(-1)
         flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (view.offset,))
         values[view.buffer] = flat.reshape(slot.shape)
 
-    for op in recording.ops:
+    for op in ops:
         match op:
             case LaunchOp() | CallOp():
                 given = [read(v) for v in op.operands]
@@ -149,4 +190,39 @@ def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
                 write(op.to, read(op.source).reshape(op.to.shape))
             case FillOp():
                 write(op.to, jnp.full(op.to.shape, np.frombuffer(op.scalar, op.to.dtype)[0]))
-    return [values[recording.operands + i] for i in range(len(recording.results))]
+            case LoopOp() | IfOp():
+                _run_control(op, values, slots, read)
+
+
+def _run_control(
+    op: LoopOp | IfOp, values: dict[int, Any], slots: Mapping[int, Slot], read: Callable[[View], Any]
+) -> None:
+    """Do a loop or a branch as one of JAX, which carries the buffers that it writes."""
+    numbers = sorted({view.buffer for view in views_of(op)[1]})
+    for number in numbers:
+        if number not in values:
+            values[number] = jnp.zeros(slots[number].shape, slots[number].dtype)
+
+    def holds(carried: Values) -> Any:
+        outside = dict(values)
+        values.update(zip(numbers, carried, strict=True))
+        found = read(op.condition).reshape(()) != 0
+        values.update(outside)
+        return found
+
+    def step(body: Sequence[Op]) -> Step:
+        def run(carried: Values) -> Values:
+            inside = values | dict(zip(numbers, carried, strict=True))
+            _run(body, inside, slots)
+            return tuple(compat.unify_varying([*(inside[n] for n in numbers), *carried])[: len(numbers)])
+
+        return run
+
+    known = list(values)
+    start = dict(zip(known, compat.unify_varying([values[n] for n in known]), strict=True))
+    carried = tuple(start[n] for n in numbers)
+    if isinstance(op, LoopOp):
+        results = repeated(holds, step(op.body), carried, op.max_iterations)
+    else:
+        results = jax.lax.cond(holds(carried), *(step(body) for body in op.bodies), carried)
+    values.update(zip(numbers, results, strict=True))

@@ -19,6 +19,12 @@ class _Annotated(NamedTuple):
     annotation: Any
 
 
+def _enclosing(func: Callable[..., None]) -> dict[str, Any]:
+    """Return the variables of enclosing functions that a function names, which an annotation may name as well."""
+    plain = inspect.unwrap(func)
+    return dict(inspect.getclosurevars(plain).nonlocals) if inspect.isfunction(plain) else {}
+
+
 class Function:
     """A Python function, as what asks for the arguments of a kernel sees it."""
 
@@ -28,7 +34,7 @@ class Function:
         self.name = getattr(func, "__name__", "function")
         self.arguments: list[_Annotated] = []
         try:
-            signature = inspect.signature(func, eval_str=True)
+            signature = inspect.signature(func, eval_str=True, locals=_enclosing(func))
         except NameError as error:
             raise KernelTypeError(
                 f"callable {self.name}: an annotation cannot be evaluated: {error}",

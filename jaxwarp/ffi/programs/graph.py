@@ -23,7 +23,18 @@ from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.spec import Launch
-from jaxwarp.ffi.programs.captured import CallOp, CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
+from jaxwarp.ffi.programs.captured import (
+    CallOp,
+    CopyOp,
+    FillOp,
+    IfOp,
+    LaunchOp,
+    LoopOp,
+    Recording,
+    Shape,
+    View,
+    evaluate,
+)
 from jaxwarp.native.library import PROGRAM_TARGET
 from jaxwarp.passes.launches.tells import says
 
@@ -36,9 +47,11 @@ _LAUNCH, _COPY, _FILL = 0, 1, 2
 def bind_graph(recording: Recording, operands: Sequence[Any]) -> list[Any]:
     """Run a recorded program on JAX values.
 
-    Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python.
+    Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python,
+    repeated, or chosen.
     """
-    if any(isinstance(op, CallOp) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
+    apart = CallOp | LoopOp | IfOp
+    if any(isinstance(op, apart) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
         return evaluate(recording, operands)
     return graph_p.bind(*compat.unify_varying(operands), recording=recording)
 
@@ -73,7 +86,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: Recording, 
     rule = jax.ffi.ffi_lowering(
         PROGRAM_TARGET, operand_output_aliases=dict(recording.aliases), has_side_effect=recording.has_side_effect
     )
-    extended = ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch])
+    extended = ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch]) if scratch else compat.never_all_of_a_body(ctx)
     attributes = program_attributes(recording, platform, compat.is_for_export(ctx))
     return rule(extended, *operands, **sealed(attributes))[: len(recording.results)]
 
@@ -118,8 +131,8 @@ def program_attributes(recording: Recording, platform: str, is_for_export: bool 
             case FillOp():
                 pattern = op.scalar[:4]
                 encoded += (_FILL, len(pattern), int.from_bytes(pattern, "little"), view(op.to))
-            case CallOp():
-                raise InternalError(f"{recording.name}: a call of Python in a program of one operation")
+            case CallOp() | LoopOp() | IfOp():
+                raise InternalError(f"{recording.name}: {type(op).__name__} in a program of one operation")
     attributes |= {f"image{number}": image for image, number in images.items()}
     table = [n for v in views for n in _encode(v)]
     return attributes | {

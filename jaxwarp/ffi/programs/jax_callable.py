@@ -325,6 +325,8 @@ class JaxCallable:
         inside = {n for a in self._declared.arguments for n in leaves_in_handles(a.name, a.annotation)}
         arrays = [b for b in bound if isinstance(b, ArrayHandle) and b.name not in inside]
         outputs = [a for a in self._arguments if a.role == OUTPUT]
+        for argument, value in zip(self._inputs, bound, strict=True):
+            _require_shape(argument, value, options.output_dims)
         shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
         if self.graph_mode == GraphMode.NONE:
             note(debug_now() is not None)
@@ -398,7 +400,7 @@ class JaxCallable:
         where = f"callable {self.__name__}"
         require_vmap_method(where, options.vmap_method)
         if isinstance(options.output_dims, ByName):
-            outputs = list(dict.fromkeys(a.declared for a in self._arguments if a.role == OUTPUT))
+            outputs = list(dict.fromkeys(a.declared for a in self._arguments if a.role != INPUT))
             for name, _ in options.output_dims.items:
                 if name not in outputs:
                     raise KernelValueError(
@@ -406,6 +408,19 @@ class JaxCallable:
                         hint=did_you_mean(name, outputs)
                         or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
                     )
+
+
+def _require_shape(argument: Argument, value: Any, dims: Any) -> None:
+    """Check what a call says of the shape of an in-out argument, which is that of its input."""
+    wanted = dict(dims.items).get(argument.declared) if isinstance(dims, ByName) else None
+    if argument.role != IN_OUT or wanted is None or not isinstance(value, ArrayHandle):
+        return
+    where = f"{argument.where}: output_dims"
+    if output_shape(argument.ndim, value.dtype, wanted, where) != value.full_shape:
+        raise KernelValueError(
+            f"{where}: an in-out argument has the shape of its input, {value.full_shape}, got {wanted!r}",
+            hint="leave it out of output_dims",
+        )
 
 
 def _of_leaves(func: Callable[..., None], packing: Packing) -> Callable[..., None]:

@@ -197,8 +197,9 @@ def _call_lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) ->
     _register()
     kept = _Kept(call)
     compat.keep_with_program(ctx, kept)
+    count, ctx = len(ctx.avals_out or ()), compat.never_all_of_a_body(ctx)
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=call.aliases, has_side_effect=call.has_side_effect)
-    return rule(ctx, *operands, key=kept.key)
+    return rule(ctx, *operands, key=kept.key)[:count]
 
 
 def _call_batch(
@@ -274,7 +275,8 @@ def _run(frame: xla.CallFrame, scope: Scope) -> None:
         )
     call = kept.call
     scope.title = call.kind.title
-    given, made = _regions(frame.args, "operand"), _regions(frame.rets, "result")
+    # Behind the results there may be one for XLA alone (`compat.never_all_of_a_body`).
+    given, made = _regions(frame.args, "operand"), _regions(frame.rets, "result")[: len(call.results)]
     whole: dict[str, Any] = {p.name: _operand(scope, p, r) for p, r in zip(call.operands, given, strict=True)}
     for parameter, region in zip(call.results, made, strict=True):
         whole[parameter.name] = region  # of an in-out argument the same memory as the operand

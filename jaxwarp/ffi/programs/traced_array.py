@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import jax
@@ -15,9 +16,10 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries
 from jaxwarp.conversions import converted
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import Given, describe
 from jaxwarp.ffi.launch.spec import is_static
+from jaxwarp.memory.devices import Device, device_from_jax
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import inside_traced
@@ -63,15 +65,20 @@ class ArrayHandle:
         self.require_writable("written")
         self._value = value
 
+    @property
+    def is_here(self) -> bool:
+        """True if the array belongs to the function that JAX traces now."""
+        return self.root._made_in == compat.trace_state()
+
     def require_writable(self, what: str) -> None:
         """Inputs are values of the caller's. And JAX traces the body of a loop once, however often it runs."""
-        if self.root._made_in != compat.trace_state():
-            raise inside_traced(f"array '{self.root.name}'", what)
         if not self.root.is_writable:
             raise KernelTypeError(
                 f"array '{self.root.name}' is an input and cannot be {what}",
                 hint=f"name it in in_out_argnames=['{self.root.name}'], or write to a clone",
             )
+        if not self.is_here:
+            raise inside_traced(f"array '{self.root.name}'", what)
 
     @property
     def dtype(self) -> Element:
@@ -103,9 +110,11 @@ class ArrayHandle:
         return math.prod(self.shape)
 
     @property
-    def device(self) -> None:
-        """JAX places arrays."""
-        return None
+    def device(self) -> Device:
+        """The device on which JAX places new arrays: the program may run on another one."""
+        found: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+        is_device = isinstance(found, jax.Device)
+        return device_from_jax(found if is_device else jax.local_devices(backend=found)[0])
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -114,20 +123,24 @@ class ArrayHandle:
             )
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        """Return whether the array has elements, as in Warp: `array or other`."""
+        return len(self) > 0 if self.ndim else self._refuse_comparison()
+
     def __iter__(self) -> Iterator[ArrayHandle]:
         return (self[i] for i in range(len(self)))
 
     def __jax_array__(self) -> jax.Array:
         return self.value
 
-    def _refuse_truth(self, *_: Any) -> NoReturn:
+    def _refuse_comparison(self, *_: Any) -> NoReturn:
         raise KernelTypeError(
-            f"array '{self.name}' cannot be compared, and is neither true nor false, while its function is traced",
+            f"array '{self.name}' cannot be compared, and its numbers are neither true nor false, while it is traced",
             hint="compute with array.value, or branch in a kernel",
         )
 
     # Python's own answers are about names, not about what the array holds.
-    __eq__ = __ne__ = __bool__ = _refuse_truth
+    __eq__ = __ne__ = _refuse_comparison
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -139,6 +152,56 @@ class ArrayHandle:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self[index].assign(value)
+
+    @property
+    def ptr(self) -> Address:
+        """The address, for `array(ptr=a.ptr, dtype=..., shape=...)`: the same memory with other axes. No integer."""
+        return Address(self)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the elements lie side by side, as those of whole arrays do."""
+        place = self.place
+        return self.root is self if place is None else place.is_dense
+
+    def reshape(self, *extents: Any, shape: Any = None) -> ArrayHandle:
+        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
+        contiguous."""
+        listed = (shape,) if shape is not None else extents
+        given = tuple(listed[0]) if len(listed) == 1 and isinstance(listed[0], (tuple, list)) else listed
+        try:
+            whole = jax.ShapeDtypeStruct(self.shape, np.dtype(np.int8))
+            found = jax.eval_shape(lambda x: jnp.reshape(x, given), whole).shape
+        except TypeError as error:
+            raise KernelValueError(
+                f"array '{self.name}' of shape {self.shape} cannot be reshaped to {given}",
+                hint="the number of its elements must stay",
+            ) from error
+        return self.placed(Array(self.dtype, len(found)), (*found, *element_shape(self.dtype)))
+
+    def flatten(self) -> ArrayHandle:
+        """The same memory with one axis. The array must be contiguous."""
+        return self if self.ndim == 1 else self.reshape(-1)
+
+    def placed(self, type_: Array, full_shape: tuple[Any, ...]) -> ArrayHandle:
+        """An array with the first elements of this one, in other axes."""
+        scalar, given = element_scalar(type_.dtype), element_scalar(self.dtype)
+        if not self.is_contiguous:
+            raise KernelTypeError(
+                f"array '{self.name}' has gaps between its elements, and no other shape", hint="take a clone(...)"
+            )
+        sizes = math.prod(full_shape), math.prod(self.full_shape)
+        is_known = all(map(is_static, sizes))
+        if scalar != given or (sizes[0] > sizes[1] if is_known else sizes[0] != sizes[1]):
+            raise KernelTypeError(
+                f"array '{self.name}' has {sizes[1]} numbers of {given}; an array with the same memory cannot have"
+                f" {sizes[0]} of {scalar}",
+                hint="keep the scalar type, and take no more numbers than there are",
+            )
+        return self._placed(type_, full_shape)
+
+    def _placed(self, type_: Array, full_shape: tuple[Any, ...]) -> ArrayHandle:
+        return _Placed(self, type_, full_shape)
 
     def assign(self, source: Any) -> ArrayHandle:
         """Gives the array the contents of another one, or of a JAX or NumPy array, of the same shape and dtype."""
@@ -208,6 +271,61 @@ class _View(ArrayHandle):
         self.parent.replace(self.parent.value.at[self.index].set(value))
 
 
+@boundaries
+class _Placed(ArrayHandle):
+    """The first elements of a contiguous array in other axes; reads and writes go to that array."""
+
+    def __init__(self, parent: ArrayHandle, type_: Array, full_shape: tuple[Any, ...]):
+        self.parent, self._full_shape = parent, full_shape
+        super().__init__(f"{parent.name} in shape {full_shape}", type_, parent.value, parent.is_writable)
+
+    @property
+    def _is_whole(self) -> bool:
+        return math.prod(self._full_shape) == math.prod(self.parent.full_shape)
+
+    @property
+    def value(self) -> jax.Array:
+        flat = self.parent.value.reshape(-1)
+        return (flat if self._is_whole else flat[: math.prod(self._full_shape)]).reshape(self._full_shape)
+
+    @property
+    def root(self) -> ArrayHandle:
+        return self.parent.root
+
+    @property
+    def place(self) -> Region | None:
+        whole = self.parent.place
+        return None if whole is None else dense_region(whole.address, whole.dtype, self._full_shape)
+
+    def replace(self, value: jax.Array) -> None:
+        self.require_writable("written")
+        whole = self.parent.value
+        if not self._is_whole:
+            value = whole.reshape(-1).at[: math.prod(self._full_shape)].set(value.reshape(-1))
+        self.parent.replace(value.reshape(whole.shape))
+
+
+@contextmanager
+def standing_for(arrays: Sequence[ArrayHandle], values: Sequence[Any]) -> Iterator[None]:
+    """Let arrays stand for other values, which belong to the function that JAX traces here."""
+    before = [(array._value, array._made_in) for array in arrays]
+    state = compat.trace_state()
+    try:
+        for array, value in zip(arrays, values, strict=True):
+            array._value, array._made_in = value, state
+        yield
+    finally:
+        for array, (value, made_in) in zip(arrays, before, strict=True):
+            array._value, array._made_in = value, made_in
+
+
+class Address:
+    """Stands for the address of an array of a traced function, which has none: JAX places arrays."""
+
+    def __init__(self, array: ArrayHandle):
+        self.array = array
+
+
 def as_value_in_trees(kind: type[ArrayHandle]) -> None:
     """Lets compiled functions of JAX (most of `jnp`, `jit`, `vmap`) take arrays of this kind: they get the value."""
 
@@ -219,6 +337,7 @@ def as_value_in_trees(kind: type[ArrayHandle]) -> None:
 
 as_value_in_trees(ArrayHandle)
 as_value_in_trees(_View)
+as_value_in_trees(_Placed)
 
 
 def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> jax.Array:

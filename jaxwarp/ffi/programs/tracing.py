@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
+import jax
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
@@ -29,14 +31,17 @@ from jaxwarp.ffi.launch.calls.bind import (
 )
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
+from jaxwarp.ffi.programs.control import over_arrays, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import current
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import MemoryArray
-from jaxwarp.types import Array
+from jaxwarp.memory.tensor_owner import place_of
+from jaxwarp.passes.launches.same_memory import same_memory, with_one_for
+from jaxwarp.types import Array, Element, element_scalar, element_shape
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,17 @@ class Program:
     has_side_effect: bool
     # Launches of it that may fail: they assert, or there is debug mode.
     failing: list[Launch] = field(default_factory=list[Launch])
+    # Its arrays that somebody still has, by their ids: loops carry them.
+    arrays: WeakValueDictionary[int, ArrayHandle] = field(default_factory=WeakValueDictionary[int, ArrayHandle])
+
+    def _named(self, name: str, type_: Array, value: Any, is_writable: bool = True) -> ArrayHandle:
+        made = ArrayHandle(name, type_, value, is_writable)
+        self.arrays[id(made)] = made
+        return made
 
     def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
         """An argument of the call."""
-        return ArrayHandle(name, type_, value, is_writable)
+        return self._named(name, type_, value, is_writable)
 
     def output(self, name: str, type_: Array, shape: tuple[Any, ...]) -> ArrayHandle:
         """An output, which starts as zeros. `shape` has the component axes."""
@@ -62,11 +74,11 @@ class Program:
 
     def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
         """A new array of one value."""
-        return ArrayHandle(name, type_, filled(shape, type_.dtype, value, name), is_writable=True)
+        return self._named(name, type_, filled(shape, type_.dtype, value, name))
 
     def clone(self, source: ArrayHandle) -> ArrayHandle:
         """A new array with the contents of another one."""
-        return ArrayHandle(f"clone of {source.name}", source.type, source.value, is_writable=True)
+        return self._named(f"clone of {source.name}", source.type, source.value)
 
     def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
@@ -77,6 +89,24 @@ class Program:
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Makes a launch in Python when the program runs, on arrays and JAX values."""
         _replace(written, bind_call(call, [o.value if isinstance(o, ArrayHandle) else o for o in operands]))
+
+    def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
+        """Run a body as long as an array of one number is not zero."""
+        self._control(
+            lambda holds, steps, start: repeated(holds, steps[0], start, max_iterations), condition, [body]
+        )  # fmt: skip
+
+    def choose(self, condition: ArrayHandle, on_true: Callable[[], object], on_false: Callable[[], object]) -> None:
+        """Run one of two bodies."""
+        self._control(
+            lambda holds, steps, start: jax.lax.cond(holds(start), *steps, tuple(start)), condition, [on_true, on_false]
+        )
+
+    def _control(self, control: Any, condition: ArrayHandle, bodies: Sequence[Callable[[], object]]) -> None:
+        known = list(self.arrays.values())
+        arrays = [a for a in known if a.is_writable and a.is_here]
+        others = [a.value for a in known if not a.is_writable and a.is_here]
+        over_arrays(control, arrays, others, condition, bodies)
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
         """At the end: what these arrays hold."""
@@ -126,6 +156,9 @@ def launch_traced(
     program: Program, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None
 ) -> None:
     """Makes a launch an operation of a program."""
+    extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
+    if any(is_static(n) and n == 0 for n in extents):
+        return  # no thread needs what the kernel does
     arguments = arguments_of(kernel)
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
@@ -137,16 +170,34 @@ def launch_traced(
         require_enabled(argument, element)
     converters = make_converters(arguments, elements, described)
     options = LaunchOptions(program.vmap_method, kernel.cuda_options(block_dim), program.has_side_effect)
-    extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
-    launch = bind(kernel, specialize(kernel, arguments, elements, described), extents, shapes, options)
+    shapes = [d.shape for d in described]
+    specialized = specialize(kernel, arguments, elements, described)
+    same = same_memory(specialized, [_place(v) for v in values])
+    launch = bind(kernel, with_one_for(specialized, same), extents, shapes, options)
     program.failing.extend([launch] if launch.debug is not None else [])
-    written = written_arrays(launch, arguments, given)
+    written = written_arrays(launch, arguments, given, same)
+    # XLA would copy an array that is an in-out operand and another operand as well.
+    values = [_empty(values[i], element) if i in same else values[i] for i, element in enumerate(elements)]
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
         for value, convert, role in zip(values, converters, launch.roles, strict=True)
         if role != OUTPUT
     ]
     program.launch(launch, operands, written)
+
+
+def _place(value: Any) -> tuple[int, Any] | None:
+    """Return a key that tells an array of the program from others; None: there is no such key."""
+    if not isinstance(value, ArrayHandle):
+        return None
+    if value.place is not None:
+        return id(value.root), place_of(value.place)
+    return (id(value), None) if value.root is value else None
+
+
+def _empty(array: ArrayHandle, element: Element) -> np.ndarray:
+    """An operand for a parameter that nothing uses."""
+    return np.zeros((0,) * array.ndim + element_shape(element), element_scalar(element).numpy)
 
 
 def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> None:
@@ -158,11 +209,13 @@ def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> 
             )
 
 
-def written_arrays(launch: Launch, arguments: Sequence[Argument], given: Sequence[Any]) -> list[ArrayHandle]:
-    """The arrays of the results.
+def written_arrays(
+    launch: Launch, arguments: Sequence[Argument], given: Sequence[Any], same: Mapping[int, int]
+) -> list[ArrayHandle]:
+    """Return the arrays of the results. `same` has the parameters for which another one stands.
 
     Raises:
-        KernelTypeError: one is no array of the program, may not be written, or is given twice.
+        KernelTypeError: one is no array of the program, may not be written, or overlaps another argument.
     """
     effects, params, written = analyze(launch.kernel), launch.kernel.params, []
     for i in launch.result_params:
@@ -178,7 +231,7 @@ def written_arrays(launch: Launch, arguments: Sequence[Argument], given: Sequenc
         written.append(handle)
     for i, handle in zip(launch.result_params, written, strict=True):
         for j, other in enumerate(given):
-            if i != j and isinstance(other, ArrayHandle) and _share(handle, other):
+            if i != j and j not in same and isinstance(other, ArrayHandle) and _share(handle, other):
                 raise KernelTypeError(
                     f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
                     " overlap, and the kernel writes to it",

@@ -28,7 +28,7 @@ from jaxwarp.memory.host_scope import HOST, Outside, require_unrecorded, scope_o
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import Library, Owner
+from jaxwarp.memory.tensor_owner import Library, Owner, fresh
 
 _BYTE = np.dtype(np.uint8)
 # The default stream, as DLPack names it: ours wait for it.
@@ -234,7 +234,7 @@ class GpuScope(Outside, CudaScope):
     def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         region = self.new(dtype, shape)
         self.set(dense_region(region.address, _BYTE, (region.nbytes,), region.owner), np.zeros((), _BYTE))
-        return region
+        return fresh(region)
 
     def set(self, target: Region, value: np.ndarray) -> None:
         for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
