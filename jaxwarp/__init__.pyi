@@ -10,7 +10,6 @@ from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, Type
 import jax
 import numpy as np
 
-from jaxwarp import _src as _src
 from jaxwarp import autograd as autograd
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry
@@ -551,6 +550,12 @@ LOG_DEBUG: int
 LOG_INFO: int
 LOG_WARNING: int
 LOG_ERROR: int
+TIMING_KERNEL: int
+TIMING_KERNEL_BUILTIN: int
+TIMING_MEMCPY: int
+TIMING_MEMSET: int
+TIMING_GRAPH: int
+TIMING_ALL: int
 
 def zeros(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""

@@ -191,7 +191,8 @@ def never_all_of_a_body(ctx: _mlir.LoweringRuleContext) -> _mlir.LoweringRuleCon
     carried, results = list(ctx.avals_in), list(ctx.avals_out or ())
     if len(results) < 2 or not 0 < len(carried) <= len(results):
         return ctx
-    kinds = [[(a.shape, a.dtype) for a in avals] for avals in (carried, results)]
+    lists: Any = (carried, results)
+    kinds = [[(a.shape, a.dtype) for a in avals] for avals in lists]
     if kinds[0] != kinds[1][: len(carried)]:
         return ctx
     return ctx.replace(avals_out=[*results, jax.core.ShapedArray((0,), np.dtype(np.uint8))])

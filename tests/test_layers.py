@@ -38,7 +38,6 @@ LAYERS = (
     ("arrays",),
     ("host",),
     ("utils",),
-    ("_src",),
     ("autograd",),
 )
 # Of the modules at the bottom these know each other; `vjp` and `codegen` do not.

@@ -77,7 +77,7 @@ def _builtin(name: str) -> Any:
     """Return what calls a function of the language, `transform_point_transformf_vec3f`; None: there is none."""
     words = name.split("_")
     names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
-    found = next((n for n in names if n in vars(jaxwarp) or n in jaxwarp.__dir__()), None)
+    found = next((n for n in names if n in vars(jaxwarp) or n in dir(jaxwarp)), None)
     if found is None:
         return None
     function = getattr(jaxwarp, found)
@@ -105,11 +105,11 @@ def _extend_byref() -> None:
 
     def byref(value: Any, offset: int = 0) -> Any:
         if isinstance(value, HostValue):
-            value = (ctypes.c_char * value.nbytes).from_buffer(value)
+            value = (ctypes.c_char * value.nbytes).from_buffer(value.data)
         return plain(value, offset)
 
     byref.of_ctypes = plain  # type: ignore[attr-defined]
-    ctypes.byref = byref  # type: ignore[assignment]
+    ctypes.byref = byref
 
 
 def _inner(scalar: str, place: str) -> Any:
@@ -160,7 +160,7 @@ class _Private(ModuleType):
 
     def __init__(self, name: str):
         super().__init__(f"{__name__}.{name}", f"Names of Warp's private module {name}.")
-        self.__path__: list[str] = []
+        self.__path__ = []
         self.__spec__ = ModuleSpec(self.__name__, None, is_package=True)
         self.__dict__.update(_NAMES[name], _further=_FURTHER.get(name, ()))
 

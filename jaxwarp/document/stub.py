@@ -186,7 +186,7 @@ def stub() -> str:
     parts += [_stub_config(), *(f"{line}\n" for line in assignments)]
     parts += [f"{name} = errors.{kind.__name__}\n" for name, kind in ERRORS.items()]
     parts += [f"{name}: float\n" for name in CONSTANTS]
-    parts += [f"{name}: int\n" for name in idle.LEVELS]
+    parts += [f"{name}: int\n" for name in (*idle.LEVELS, *idle.FILTERS)]
     parts += ["\n"]
     parts += [_stub_maker(name) for name in _MAKE_ARRAYS]
     parts += [_stub_idle(name, value) for name, value in idle.IDLE.items()]

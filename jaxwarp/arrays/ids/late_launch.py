@@ -80,7 +80,7 @@ def launch_late(
     extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
     launch = bind(numbered, specialize(numbered, arguments, elements, described), extents, shapes, options)
     program.failing.extend([launch] if launch.debug is not None else [])
-    written = written_arrays(launch, arguments, leaves)
+    written = written_arrays(launch, arguments, leaves, {})
     parameters, operands = [], []
     for i, (argument, value) in enumerate(zip(arguments[: len(given)], given, strict=True)):
         if not _is_traced(value):

@@ -83,7 +83,8 @@ class Place:
     def element(self) -> Element:
         assert not isinstance(self.place, StructValue)
         if not isinstance(self.place, Element):
-            left = self.place.type.ndim if isinstance(self.place, NoArray) and self.place.type else self.place.ndim
+            place: Any = self.place.type if isinstance(self.place, NoArray) else self.place
+            left = place.ndim
             name = self.place.name
             raise KernelTypeError(
                 f"cannot assign to a part of {name}: {left} more ind{'ex' if left == 1 else 'ices'} "

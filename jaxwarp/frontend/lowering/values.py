@@ -236,7 +236,7 @@ class TileStack:
 class Shape:
     """`a.shape`: its extents are read when asked for."""
 
-    view: View
+    view: View | Chosen
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,7 +155,7 @@ class Func(ByName):
     def _rename(self, name: str) -> None:
         self.name = name
 
-    __name__ = property(lambda self: self.name, _rename)  # type: ignore[assignment]
+    __name__ = property(lambda self: self.name, _rename)
 
     @property
     def func(self) -> Callable[..., Any]:
