@@ -19,7 +19,7 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError,
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
-from jaxwarp.frontend.text.functions import ByName, Func
+from jaxwarp.frontend.text.functions import Func, PickledByName
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters
@@ -68,7 +68,7 @@ class Argument:
 
 
 @boundaries
-class Kernel(ByName):
+class Kernel(PickledByName):
     """A kernel: what `@kernel` returns. Specialised to argument types when those are known.
 
     Attributes:

@@ -16,7 +16,7 @@ from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu import run as cpu_run
 from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.primitive import launch_p
-from jaxwarp.frontend.text.liveness import Liveness
+from jaxwarp.frontend.text.liveness import NameLiveness
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.pipeline import prepare
@@ -93,8 +93,8 @@ def test_two_hundred_elifs():
 def test_liveness_visits_each_statement_once(monkeypatch):
     """For a straight line of n statements, n questions about what a statement overwrites, not n squared."""
     asked = []
-    original = Liveness.uses
-    monkeypatch.setattr(Liveness, "uses", lambda self, node: asked.append(node) or original(self, node))
+    original = NameLiveness.uses
+    monkeypatch.setattr(NameLiveness, "uses", lambda self, node: asked.append(node) or original(self, node))
     generated.straight(2000).ir()
     assert len(asked) < 20 * 1000
 

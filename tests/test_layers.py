@@ -177,6 +177,17 @@ def test_the_map_has_every_folder_in_its_place():
     assert {name for row in beside for name in row} == {head for head in heads if layer(head) is None}
 
 
+def test_public_classes_have_names_of_their_own():
+    """`Kernel` is what users have, and the value of the IR that it becomes."""
+    names = [
+        node.name
+        for path in MODULES.values()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name in names if names.count(name) > 1} == {"Kernel"}
+
+
 def test_folders_are_small():
     counts: dict[str, int] = {}
     for path in MODULES.values():

@@ -70,7 +70,7 @@ def _rank(leaf: Leaf) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Loop:
+class CountedLoop:
     """A loop over start ... stop: its index is start + a number below |stop - start|."""
 
     start: Uniform
@@ -92,7 +92,7 @@ class Apart:
     """
 
     axes: tuple[tuple[int, Uniform], ...]
-    loops: tuple[Loop, ...]
+    loops: tuple[CountedLoop, ...]
     spread: int
     constants: tuple[Uniform, ...]
     counted: bool
@@ -229,7 +229,7 @@ def _question(forms: LinearForms, column: Sequence[Value]) -> Apart | None:
         return None
     numbers = [n for n in shifts if n is not None]
     loops = {
-        Loop(*forms.bounds[it], coefficient)
+        CountedLoop(*forms.bounds[it], coefficient)
         for form in linear
         for it, coefficient in form.terms
         if not isinstance(it, int)

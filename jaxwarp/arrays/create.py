@@ -29,7 +29,7 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
 
-class Options(NamedTuple):
+class ArrayOptions(NamedTuple):
     """Options of new arrays outside of JAX. They have no effect elsewhere."""
 
     device: Any = None
@@ -45,7 +45,7 @@ class Options(NamedTuple):
         found = place_of_device(self.device, name)
         return host_memory(self.pinned) if found is HOST else found
 
-    def pinned_as(self, src: Any) -> Options:
+    def pinned_as(self, src: Any) -> ArrayOptions:
         """Return the options with `pinned` as it is in the array `src`, if `pinned` was not given."""
         return self._replace(pinned=src.pinned) if self.pinned is None and isinstance(src, HostArray) else self
 
@@ -71,23 +71,23 @@ class Options(NamedTuple):
         return array
 
 
-def _options(name: str, device: Any, requires_grad: bool | None, others: dict[str, Any]) -> Options:
+def _options(name: str, device: Any, requires_grad: bool | None, others: dict[str, Any]) -> ArrayOptions:
     """The options of a call.
 
     Raises:
         KernelTypeError: there is none of that name.
     """
     for unknown in others:
-        if unknown not in Options._fields:
+        if unknown not in ArrayOptions._fields:
             raise KernelTypeError(
                 f"{name}: there is no argument {unknown!r}",
-                hint=did_you_mean(unknown, ("shape", "dtype", "value", *Options._fields))
-                or f"its options are {', '.join(Options._fields)}",
+                hint=did_you_mean(unknown, ("shape", "dtype", "value", *ArrayOptions._fields))
+                or f"its options are {', '.join(ArrayOptions._fields)}",
             )
-    return Options(device, requires_grad, **others)
+    return ArrayOptions(device, requires_grad, **others)
 
 
-def _made(name: str, shape: Any, dtype: Any, value: Any, options: Options) -> Any:
+def _made(name: str, shape: Any, dtype: Any, value: Any, options: ArrayOptions) -> Any:
     scope = options.place(scope_now(), name)
     if scope is not None:
         made = make_now(scope, name, shape if options.ndim is None else options.checked(shape, name), dtype, value)
@@ -142,7 +142,7 @@ def full(
     return _made("full", shape, element, value, _options("full", device, requires_grad, options))
 
 
-def _made_like(name: str, src: Any, value: Any, options: Options) -> Any:
+def _made_like(name: str, src: Any, value: Any, options: ArrayOptions) -> Any:
     if options.device is None and isinstance(src, (HostArray, IndexedArray)):
         options = options._replace(device=src.device)
     if options.requires_grad is None and isinstance(src, (HostArray, IndexedArray)):

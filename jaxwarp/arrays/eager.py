@@ -16,7 +16,7 @@ from jaxwarp.arrays.ids.tables import place_of as memory_of
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.launch.calls.arguments import KEY, Argument, Given, describe, is_key, with_absent
+from jaxwarp.ffi.launch.calls.arguments import KEY, CallParameter, Given, describe, is_key, with_absent
 from jaxwarp.ffi.launch.calls.bind import (
     LaunchOptions,
     arguments_of,
@@ -31,7 +31,7 @@ from jaxwarp.ffi.launch.code import key_of
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.native_launch import NativeCode, updating
 from jaxwarp.ffi.launch.on_memory import loaded_on
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
@@ -73,15 +73,15 @@ class PlacedValue(NamedTuple):
         return describe(self.value)
 
 
-class Checked(NamedTuple):
+class CheckedLaunch(NamedTuple):
     """A launch whose arguments fit."""
 
-    plan: Plan
+    plan: LaunchPlan
     values: Sequence[PlacedValue]
     scope: Scope
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> LaunchSpec:
         """The launch without its values."""
         return self.plan.launch
 
@@ -95,7 +95,7 @@ def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], blo
     run_checked(scope, check(scope, kernel, dim, given, block_dim))
 
 
-def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> Checked:
+def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> CheckedLaunch:
     """All checks of a launch.
 
     Raises:
@@ -107,7 +107,7 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     described = tuple(v.describe() for v in values)
     plan = _plan(kernel, described, extents, cuda, debug_now(mode_of(kernel)), places_given_twice(values))
     _require_writable(scope, plan, values)
-    return Checked(plan, values, scope)
+    return CheckedLaunch(plan, values, scope)
 
 
 def places_given_twice(values: Sequence[PlacedValue]) -> tuple[int | None, ...]:
@@ -120,9 +120,11 @@ def places_given_twice(values: Sequence[PlacedValue]) -> tuple[int | None, ...]:
     return tuple(None if place is None or places.count(place) == 1 else places.index(place) for place in places)
 
 
-def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
+def checked_like(scope: Scope, plan: LaunchPlan, given: Sequence[Any]) -> CheckedLaunch:
     """A launch outside of JAX like one that was checked."""
-    return Checked(plan, [_given(scope, g, a.annotation) for a, g in zip(plan.arguments, given, strict=True)], scope)
+    return CheckedLaunch(
+        plan, [_given(scope, g, a.annotation) for a, g in zip(plan.arguments, given, strict=True)], scope
+    )
 
 
 def _given(scope: Scope, value: Any, annotation: Any) -> PlacedValue:
@@ -163,7 +165,7 @@ def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> Plac
         raise
 
 
-def run_checked(scope: Scope, checked: Checked) -> None:
+def run_checked(scope: Scope, checked: CheckedLaunch) -> None:
     """The launch itself.
 
     Raises:
@@ -186,12 +188,12 @@ def run_checked(scope: Scope, checked: Checked) -> None:
 class Placed(NamedTuple):
     """A launch on dense memory: `staged` are written arrays with gaps, each with the copy that is launched on."""
 
-    launch: Launch
+    launch: LaunchSpec
     operands: list[Any]
     staged: list[tuple[Region, Region]]
 
 
-def copied_arguments(checked: Checked) -> Set[int]:
+def copied_arguments(checked: CheckedLaunch) -> Set[int]:
     """The arguments that a launch is given copies of: kernels take dense arrays.
 
     Where one is copied back, so is all that the kernel updates by atomics: the launch has the memory of both to itself,
@@ -207,7 +209,7 @@ def copied_arguments(checked: Checked) -> Set[int]:
     return found if found.isdisjoint(plan.written) else found | plan.added_to
 
 
-def placed(scope: Scope, checked: Checked, copied: Set[int]) -> Placed:
+def placed(scope: Scope, checked: CheckedLaunch, copied: Set[int]) -> Placed:
     """The operands of a launch, of which some arrays are copied."""
     plan = checked.plan
     operands: list[Any] = []
@@ -235,13 +237,13 @@ def placed(scope: Scope, checked: Checked, copied: Set[int]) -> Placed:
 
 
 @functools.lru_cache(maxsize=512)
-def on_records(launch: Launch, records: tuple[tuple[int, Place], ...]) -> Launch:
+def on_records(launch: LaunchSpec, records: tuple[tuple[int, Place], ...]) -> LaunchSpec:
     """The launch on the words of records."""
     return launch.replace(kernel=intern_kernel(in_records(launch.kernel, dict(records))), origin=None)
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class LaunchPlan:
     """The plan that every launch with one signature follows.
 
     Attributes:
@@ -261,8 +263,8 @@ class Plan:
     """
 
     kernel: Kernel
-    launch: Launch
-    arguments: tuple[Argument, ...]
+    launch: LaunchSpec
+    arguments: tuple[CallParameter, ...]
     shapes: tuple[tuple[int, ...], ...]
     converters: tuple[Convert | None, ...]
     written: dict[int, Loc | None]
@@ -306,7 +308,7 @@ def _plan(
     cuda: CudaOptions,
     debug: Debug | None,
     places: tuple[int | None, ...] = (),
-) -> Plan:
+) -> LaunchPlan:
     """The plan of such launches, made once. `debug` is what `bind` finds; here it tells plans apart. `places` are those
     of arrays that are given twice."""
     key = described, extents, cuda, debug, places
@@ -327,7 +329,7 @@ def _make_plan(
     extents: tuple[int, ...],
     cuda: CudaOptions,
     places: tuple[int | None, ...],
-) -> Plan:
+) -> LaunchPlan:
     arguments = arguments_of(kernel)
     described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
@@ -351,7 +353,9 @@ def _make_plan(
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
     endless = frozenset(i for i, shape in enumerate(known) if ENDLESS in shape)
     added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
-    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, endless, same)
+    return LaunchPlan(
+        kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, endless, same
+    )
 
 
 def _decides(access: Access) -> bool:
@@ -360,7 +364,7 @@ def _decides(access: Access) -> bool:
 
 
 def _result_hint(
-    kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Any], described: Sequence[Given]
+    kernel: Kernel, arguments: Sequence[CallParameter], elements: Sequence[Any], described: Sequence[Given]
 ) -> str | None:
     """The hint where what has another type is an array that the kernel writes to: a converted copy is of no use."""
     if kernel.is_generic:
@@ -375,7 +379,7 @@ def _result_hint(
     return None
 
 
-def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Convert | None) -> Any:
+def _host_operand(scope: Scope, argument: CallParameter, value: Any, convert: Convert | None) -> Any:
     """A value of the host: in the call's memory where it is an array, as it is where it is passed by value."""
     values = np.asarray(value if convert is None else convert(value))
     if not argument.is_array:
@@ -385,7 +389,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Convert
     return region
 
 
-def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -> None:
+def _require_writable(scope: Scope, plan: LaunchPlan, values: Sequence[PlacedValue]) -> None:
     """Check that the kernel writes only to writable memory, and that no other array it uses overlaps that memory."""
     arguments = plan.arguments
     for i, line in plan.written.items():

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from jaxwarp.arrays.eager import Checked, check
+from jaxwarp.arrays.eager import CheckedLaunch, check
 from jaxwarp.arrays.launching import (
     NOWHERE,
     Target,
@@ -184,7 +184,7 @@ class Launch:
         """The device on which the launch runs."""
         return device_of(place_of(self._target, spread(self.kernel.given(self.params), self.params)))
 
-    def checked(self) -> Checked:
+    def checked(self) -> CheckedLaunch:
         """Check the launch and return it with its place, without running it."""
         kernel = self.kernel.given(self.params)
         given = spread(kernel, self.params)

@@ -28,7 +28,7 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Checked, check, launch_now, run_checked
+from jaxwarp.arrays.eager import CheckedLaunch, check, launch_now, run_checked
 from jaxwarp.arrays.held import Held, flat, parts_of, token_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.late_launch import launch_late, looks_up, tables_in
@@ -219,7 +219,7 @@ def prepared_launch(
 class Once(NamedTuple):
     """A launch whose arguments fit, and of which nothing is known from before."""
 
-    checked: Checked
+    checked: CheckedLaunch
 
     def run(self) -> None:
         run_checked(self.checked.scope, self.checked)
@@ -279,7 +279,7 @@ def _as_array(value: Any) -> Any:
     return HostArray("", type_, region, is_writable=True) if region.shape else value
 
 
-def _remember(kernel: Kernel, key: Any, checked: Checked) -> Repeated | None:
+def _remember(kernel: Kernel, key: Any, checked: CheckedLaunch) -> Repeated | None:
     """Store and return the checks of a launch for later launches like it. Return None if those launches need more than
     these checks."""
     if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
@@ -328,7 +328,7 @@ def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:
         tape.record_result(region, roles[i] == IN_OUT)
 
 
-def launch_again(checked: Checked) -> None:
+def launch_again(checked: CheckedLaunch) -> None:
     """A launch that was checked, once more. An active tape records it."""
     tape = recording.get()
     if tape is None:

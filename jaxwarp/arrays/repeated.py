@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jaxwarp.arrays.eager import Checked, checked_like, on_records
+from jaxwarp.arrays.eager import CheckedLaunch, checked_like, on_records
 from jaxwarp.arrays.held import VALUES, Held
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import tables_at
@@ -39,7 +39,7 @@ class Repeated:
         plan: what it is.
     """
 
-    def __init__(self, checked: Checked):
+    def __init__(self, checked: CheckedLaunch):
         self.plan = plan = checked.plan
         records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
         launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
@@ -173,7 +173,7 @@ class Repeated:
 class RepeatedOnGpu(Repeated):
     """A launch in the memory of a GPU."""
 
-    def __init__(self, checked: Checked):
+    def __init__(self, checked: CheckedLaunch):
         super().__init__(checked)
         assert isinstance(checked.scope, GpuScope)
         self._scope = checked.scope

@@ -12,7 +12,7 @@ from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import PlacedValue, argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Argument, with_absent
+from jaxwarp.ffi.launch.calls.arguments import CallParameter, with_absent
 from jaxwarp.ffi.launch.calls.bind import arguments_of, make_converters, resolve_elements, types_of
 from jaxwarp.ffi.launch.calls.converters import Convert
 from jaxwarp.ffi.launch.calls.default_dims import default_extents
@@ -20,7 +20,7 @@ from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.calls.roles import bind_names
 from jaxwarp.ffi.launch.spec import INPUT, fit_grid
-from jaxwarp.frontend.stepping import Steps
+from jaxwarp.frontend.stepping import SteppedKernel
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST
@@ -31,7 +31,7 @@ def step_kernel(
     kernel: Kernel, source: Source, args: Sequence[Any], keywords: dict[str, Any], dim: Any, threads: Any
 ) -> None:
     """Runs a kernel in Python; see `Kernel.interpret`."""
-    declared = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    declared = [CallParameter(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
     bound = bind_names(declared, args, keywords, kernel.defaults)
     kernel = kernel.given(bound)
     arguments = arguments_of(kernel)
@@ -42,14 +42,14 @@ def step_kernel(
     converters = make_converters(arguments, elements, described)
     types = types_of(arguments, elements, described)
     limit = kernel.module_option("max_unroll", config.max_unroll)
-    steps = Steps(source, [(a.name, a.annotation) for a in kernel.arguments], types, limit)
+    steps = SteppedKernel(source, [(a.name, a.annotation) for a in kernel.arguments], types, limit)
     _require_writable(steps, arguments, values)
     buffers = [_buffer(v, convert) for v, convert in zip(values, converters, strict=True)]
     _, grid = fit_grid(steps.kernel, _extents(steps, dim, buffers, types))
     steps.run(grid, buffers, _numbers(kernel, threads, grid))
 
 
-def _extents(steps: Steps, dim: Any, buffers: Sequence[np.ndarray], types: Sequence[Any]) -> Sequence[Any]:
+def _extents(steps: SteppedKernel, dim: Any, buffers: Sequence[np.ndarray], types: Sequence[Any]) -> Sequence[Any]:
     if dim is not None:
         return normalize_dims(dim, f"kernel {steps.kernel.name}: dim")
     arrays = zip(steps.kernel.params, buffers, types, strict=True)
@@ -64,7 +64,7 @@ def _buffer(value: PlacedValue, convert: Convert | None) -> np.ndarray:
     return np.array(value.value if convert is None else convert(value.value))
 
 
-def _require_writable(steps: Steps, arguments: Sequence[Argument], values: Sequence[Any]) -> None:
+def _require_writable(steps: SteppedKernel, arguments: Sequence[CallParameter], values: Sequence[Any]) -> None:
     effects = analyze(steps.kernel)
     for param, argument, value in zip(steps.kernel.params, arguments, values, strict=True):
         if effects[param].modifies and (value.region is None or not value.is_writable):

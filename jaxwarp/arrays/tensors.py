@@ -13,12 +13,12 @@ from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.gpu.scope import region_of_tensor
 from jaxwarp.memory.gpu.streams import Stream, get_stream
-from jaxwarp.memory.tensor_owner import Gradient, Library
+from jaxwarp.memory.tensor_owner import TensorGradient, TensorLibrary
 from jaxwarp.memory.torch import TORCH, scalars, torch
 from jaxwarp.types import Array, Scalar, Struct, as_dtype, element_shape
 
 
-def _from_tensor(library: Library, tensor: Any, dtype: Any, requires_grad: bool | None, grad: Any) -> HostArray:
+def _from_tensor(library: TensorLibrary, tensor: Any, dtype: Any, requires_grad: bool | None, grad: Any) -> HostArray:
     where = f"from_{library.module}"
     if not library.is_tensor(tensor):
         raise KernelTypeError(
@@ -38,7 +38,7 @@ def _from_tensor(library: Library, tensor: Any, dtype: Any, requires_grad: bool 
     return array
 
 
-def _array(library: Library, where: str, tensor: Any, dtype: Any) -> HostArray:
+def _array(library: TensorLibrary, where: str, tensor: Any, dtype: Any) -> HostArray:
     try:
         region = region_of_tensor(library, tensor)
     except KernelError as error:
@@ -58,7 +58,7 @@ def _named(where: str, error: KernelError) -> KernelError:
     return error
 
 
-def _gradient_of(library: Library, tensor: Any, array: HostArray, dtype: Any) -> HostArray:
+def _gradient_of(library: TensorLibrary, tensor: Any, array: HostArray, dtype: Any) -> HostArray:
     """The gradient of an array with a tensor's memory: the tensor's, which is made if need be.
 
     Where the library is going to add what a function of the user's returns to that, or the tensor has none that lasts,
@@ -71,11 +71,11 @@ def _gradient_of(library: Library, tensor: Any, array: HostArray, dtype: Any) ->
         gradient = library.zeros_like(tensor)
         library.set_gradient(tensor, gradient)
     made = _array(library, f"from_{library.module}: the tensor's gradient", gradient, dtype)
-    made.owner.add_gradient(Gradient(library, tensor, gradient))
+    made.owner.add_gradient(TensorGradient(library, tensor, gradient))
     return made
 
 
-def _to_tensor(library: Library, array: Any, requires_grad: bool | None) -> Any:
+def _to_tensor(library: TensorLibrary, array: Any, requires_grad: bool | None) -> Any:
     where = f"to_{library.module}"
     if not isinstance(array, HostArray):
         raise KernelTypeError(
@@ -95,11 +95,11 @@ def _to_tensor(library: Library, array: Any, requires_grad: bool | None) -> Any:
     if array.grad is not None and not is_inside:
         gradient = _shared(library, where, array.grad)
         library.set_gradient(tensor, gradient)
-        array.grad.owner.add_gradient(Gradient(library, tensor, gradient))
+        array.grad.owner.add_gradient(TensorGradient(library, tensor, gradient))
     return tensor
 
 
-def _shared(library: Library, where: str, array: HostArray) -> Any:
+def _shared(library: TensorLibrary, where: str, array: HostArray) -> Any:
     if not array.is_writable:
         kind = "the memory of a JAX array, which never changes" if array.jax_value is not None else "read-only"
         raise KernelTypeError(

@@ -142,7 +142,7 @@ def _prune(base: Path) -> None:
             break
 
 
-class Stored(NamedTuple):
+class CacheEntry(NamedTuple):
     """An entry: its key, its size, and when it was last used, in seconds since 1970."""
 
     name: str
@@ -150,20 +150,20 @@ class Stored(NamedTuple):
     last_used: float
 
 
-def entries() -> list[Stored]:
+def entries() -> list[CacheEntry]:
     """Return the entries of the cache, the most recently used first."""
     base = _folder()
     return [] if base is None or not base.is_dir() else _entries(base)
 
 
-def _entries(base: Path) -> list[Stored]:
+def _entries(base: Path) -> list[CacheEntry]:
     """The entries in a folder, the last used first. Temporary files that were abandoned are deleted."""
     found = []
     for item in os.scandir(base):
         with contextlib.suppress(OSError):  # another process may have deleted it
             status = item.stat()
             if item.name.endswith(_SUFFIX):
-                found.append(Stored(item.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime))
+                found.append(CacheEntry(item.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime))
             elif item.name.endswith(_TEMPORARY) and time.time() - status.st_mtime > _ABANDONED_SECONDS:
                 os.unlink(item.path)
     return sorted(found, key=lambda entry: -entry.last_used)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jaxwarp import config
-from jaxwarp.arrays.create import Options
+from jaxwarp.arrays.create import ArrayOptions
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.constants import CONSTANTS
 from jaxwarp.builtins.language.functions import FUNCTIONS
@@ -297,7 +297,7 @@ def _stub_maker(name: str) -> str:
     function = getattr(jaxwarp, name)
     texts = _parameters(function)
     if texts[-1].startswith("**"):  # by names that these options may have
-        others = [option for option in Options._fields if option not in inspect.signature(function).parameters]
+        others = [option for option in ArrayOptions._fields if option not in inspect.signature(function).parameters]
         texts[-1:] = ["*", *(f"{option}: Any = ..." for option in others)]
     doc = inspect.cleandoc(function.__doc__).splitlines()[0]
     return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'

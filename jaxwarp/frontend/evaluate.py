@@ -17,7 +17,7 @@ from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.structs import parameters
-from jaxwarp.frontend.lowering.values import Element, NoValue, capture, host_constant
+from jaxwarp.frontend.lowering.values import ElementValue, NoValue, capture, host_constant
 from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
@@ -95,7 +95,7 @@ def _compile(func: Func, count: int, names: tuple[str, ...], kinds: Sequence[Any
     typed = [(name, kind) for name, kind in arguments if not isinstance(kind, _Constant)]
     params = parameters(typed, [kind for _, kind in typed])
     for param, (name, kind) in zip(params, typed, strict=True):
-        frame.variables[name] = load_element(builder, Element(whole(param, kind, 0)))
+        frame.variables[name] = load_element(builder, ElementValue(whole(param, kind, 0)))
     for name, kind in arguments:
         if isinstance(kind, _Constant):
             frame.variables[name] = capture(kind.value)

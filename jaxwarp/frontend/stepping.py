@@ -45,7 +45,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
 )
 from jaxwarp.frontend.text.functions import Func
-from jaxwarp.frontend.text.liveness import Liveness, assigned, rebound
+from jaxwarp.frontend.text.liveness import NameLiveness, assigned, rebound
 from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
@@ -55,7 +55,7 @@ from jaxwarp.types import Struct, bool_, int32
 _NAME = "__jaxwarp__"
 
 
-class Steps:
+class SteppedKernel:
     """A kernel for arguments of some types, ready to be run by Python.
 
     Attributes:
@@ -66,7 +66,7 @@ class Steps:
         writer = _Writer(source)
         definition = writer.function()
         self.nodes = writer.nodes
-        self.source = replace(source, tree=writer.tree, liveness=Liveness(), _spans={})
+        self.source = replace(source, tree=writer.tree, liveness=NameLiveness(), _spans={})
         self.types = types
         self.joined: dict[Any, dict[str, Any]] = {}
         self.kernel = lower(self.source, arguments, types, max_unroll, self.joined)
@@ -102,7 +102,7 @@ class _Executing(Builder):
 class _Thread:
     """One thread: what the statements of the function call."""
 
-    def __init__(self, steps: Steps, grid: tuple[int, ...], memory: dict[ir.Param, np.ndarray], number: int):
+    def __init__(self, steps: SteppedKernel, grid: tuple[int, ...], memory: dict[ir.Param, np.ndarray], number: int):
         self.steps = steps
         self.machine = LaneMachine(steps.kernel, grid, memory, number)
         context = Context(builder=_Executing(self.machine))

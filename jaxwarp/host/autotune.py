@@ -19,7 +19,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.jax_kernel import JaxKernel
 from jaxwarp.ffi.launch.code import key_of
 from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import get_device
@@ -103,7 +103,7 @@ def _require_now() -> None:
     HOST.require_untraced("autotune", "used")
 
 
-def _sizes(launch: Launch, block_dims: Iterable[int]) -> list[int]:
+def _sizes(launch: LaunchSpec, block_dims: Iterable[int]) -> list[int]:
     given = list(block_dims)
     for n in given:
         if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or not 1 <= n <= 1024:
@@ -127,7 +127,7 @@ class _Job:
         operands: dense regions, and NumPy's values; what of these is written is put back.
     """
 
-    def __init__(self, scope: GpuScope, launch: Launch, operands: Sequence[Any]):
+    def __init__(self, scope: GpuScope, launch: LaunchSpec, operands: Sequence[Any]):
         self._scope, self.launch, self._operands = scope, launch, operands
 
     def tuned(self, sizes: Sequence[int], refresh: bool, timer: Timer | None) -> Tuned:
@@ -231,7 +231,7 @@ class _Clock:
         return self._start.milliseconds_to(self._end) / 1e3
 
 
-def _job(command: Any) -> _Job | Launch:
+def _job(command: Any) -> _Job | LaunchSpec:
     """Return the job of a launch outside of JAX; where nothing is measured, what would be launched."""
     checked = command.checked()
     scope = checked.scope
@@ -241,7 +241,9 @@ def _job(command: Any) -> _Job | Launch:
     return _Job(scope, found.launch, found.operands)
 
 
-def _job_of_jax(call: JaxKernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) -> _Job | Launch:
+def _job_of_jax(
+    call: JaxKernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any
+) -> _Job | LaunchSpec:
     """Return the job of a call under JAX, on copies of its arguments; where nothing is measured, the launch."""
     if dim is not None or len(outputs):
         raise KernelTypeError(

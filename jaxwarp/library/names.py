@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from jaxwarp.boundary import boundary, read_later
-from jaxwarp.frontend.lowering.tiles.arguments import Library
+from jaxwarp.frontend.lowering.tiles.arguments import TileLibrary
 from jaxwarp.frontend.text.refused import missing
 from jaxwarp.types import float32, int32
 
@@ -88,7 +88,7 @@ _MODULE_OF = {
 }
 
 
-Library.find = staticmethod(lambda name: getattr(importlib.import_module("jaxwarp.library.tiles"), name))
+TileLibrary.find = staticmethod(lambda name: getattr(importlib.import_module("jaxwarp.library.tiles"), name))
 
 
 @boundary

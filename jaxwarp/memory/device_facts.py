@@ -11,7 +11,7 @@ from typing import Any
 from jaxwarp.memory.driver import driver
 
 
-class Facts:
+class DeviceFacts:
     """The properties of a device. Those of a GPU are queried from the driver at each access.
 
     Raises:

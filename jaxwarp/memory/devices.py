@@ -12,13 +12,13 @@ import numpy as np
 
 from jaxwarp.boundary import boundaries, boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.memory.device_facts import Facts
+from jaxwarp.memory.device_facts import DeviceFacts
 from jaxwarp.memory.driver import CudaError, driver
 
 
 @guarded
 @dataclass(frozen=True, eq=False)
-class Device(Facts):
+class Device(DeviceFacts):
     """A device: "cpu", or "cuda:0" and so on. Equal to its alias."""
 
     alias: str

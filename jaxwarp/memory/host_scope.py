@@ -17,7 +17,7 @@ from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import Library, fresh, is_of_trace, note_written
+from jaxwarp.memory.tensor_owner import TensorLibrary, fresh, is_of_trace, note_written
 from jaxwarp.types import SCALAR_BY_DTYPE
 
 _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
@@ -279,7 +279,7 @@ class HostScope(Outside):
             view_of(target)[...] = place.read(source)
 
 
-def require_unrecorded(library: Library, tensor: Any) -> None:
+def require_unrecorded(library: TensorLibrary, tensor: Any) -> None:
     """Launches on a tensor are unknown to its library, which would not differentiate them.
 
     Raises:

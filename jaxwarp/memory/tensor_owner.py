@@ -15,7 +15,7 @@ from jaxwarp import compat
 from jaxwarp.memory.region import Region, bytes_of
 
 
-class Library(ABC):
+class TensorLibrary(ABC):
     """A library of tensors that differentiates them itself. It is imported by its users, and by who asks for a tensor.
 
     Attributes:
@@ -89,11 +89,11 @@ class Library(ABC):
         """Sets the elements of a gradient to those of another one, or, for None, to zero."""
 
 
-class Gradient:
+class TensorGradient:
     """The gradient of a tensor that shares its memory with the `grad` of an array. Optimisers set gradients to None, or
     let the library make new ones: then the array follows, and its memory becomes the tensor's gradient again."""
 
-    def __init__(self, library: Library, tensor: Any, gradient: Any):
+    def __init__(self, library: TensorLibrary, tensor: Any, gradient: Any):
         self._library, self._gradient = library, gradient
         self._tensor = weakref.ref(tensor)
 
@@ -129,16 +129,16 @@ class Owner:
 
     def __init__(self, memory: Any, scope: Any = None, work: Any = None):
         self.memory, self.scope, self.work = memory, scope, work
-        self.tensors: dict[Any, tuple[Library, Any]] = {}
-        self.gradients: list[Gradient] = []
+        self.tensors: dict[Any, tuple[TensorLibrary, Any]] = {}
+        self.gradients: list[TensorGradient] = []
         self.is_retained = False
         self.made_in: Any = None
 
-    def add_tensor(self, library: Library, region: Region, tensor: Any) -> None:
+    def add_tensor(self, library: TensorLibrary, region: Region, tensor: Any) -> None:
         """A tensor shares the memory. It must keep `memory` alone, not its owner, or both would live forever."""
         self.tensors[library.name, place_of(region)] = library, tensor
 
-    def tensor(self, library: Library, region: Region) -> Any:
+    def tensor(self, library: TensorLibrary, region: Region) -> Any:
         """The tensor of a library that is in the same place; None: there is none yet."""
         return self.tensors.get((library.name, place_of(region)), (library, None))[1]
 
@@ -152,7 +152,7 @@ class Owner:
         for gradient in self.gradients:
             gradient.follow()
 
-    def add_gradient(self, gradient: Gradient) -> None:
+    def add_gradient(self, gradient: TensorGradient) -> None:
         """The memory becomes the gradient of a tensor, too."""
         self.gradients = [*(g for g in self.gradients if g.is_alive), gradient]
 

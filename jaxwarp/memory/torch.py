@@ -11,7 +11,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.tensor_owner import Library, Owner, apart_from_tensors, view_of
+from jaxwarp.memory.tensor_owner import Owner, TensorLibrary, apart_from_tensors, view_of
 from jaxwarp.types import SCALARS, Scalar, bfloat16
 
 
@@ -35,7 +35,7 @@ def scalars() -> dict[Any, Scalar]:
     return {dtype: scalar for dtype, scalar in named.items() if dtype is not None}
 
 
-class _Torch(Library):
+class _Torch(TensorLibrary):
     name = "PyTorch"
     module = "torch"
 

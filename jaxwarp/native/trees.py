@@ -38,7 +38,7 @@ _MovedFaces = _struct(
 )
 
 
-class Call:
+class NativeCall:
     """A function of the library, and the struct that it is given. It knows where arrays are, and keeps none.
 
     Args:
@@ -60,7 +60,7 @@ class Call:
 
 
 def _call(function: str, kind: type[ctypes.Structure], *values: np.ndarray | int | None) -> None:
-    Call(function, kind, *values).run()
+    NativeCall(function, kind, *values).run()
 
 
 @functools.cache
@@ -137,9 +137,9 @@ def refit_in_place(
     first: np.ndarray,
     own: Sequence[np.ndarray],
     is_alone: bool = True,
-) -> Call:
+) -> NativeCall:
     """Return a call that, whenever it runs, refits faces as `refit_faces` does, into the arrays of such a result. All
     arrays must be dense."""
     count, leaves = len(order), len(first) - 1
     values = points, indices, order, len(points), count, *own[:3], first, leaves, *own[3:]
-    return Call("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=is_alone)
+    return NativeCall("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=is_alone)

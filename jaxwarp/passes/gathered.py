@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.scatter.lines import ThreadLines
-from jaxwarp.analysis.scatter.sources import Addition, Interval, Scatter, Source, scatters
+from jaxwarp.analysis.scatter.sources import AddingThreads, Addition, Interval, Scatter, scatters
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.builder import Builder
@@ -226,7 +226,7 @@ class _Gathered(Rewriter):
         self,
         sums: _Sums,
         owned: _Owned,
-        sources: Sequence[Source | None],
+        sources: Sequence[AddingThreads | None],
         adds: Sequence[Addition],
         elements: Sequence[Value],
     ) -> None:
@@ -253,7 +253,7 @@ class _Gathered(Rewriter):
         totals = self.build.if_(condition, there, absent)
         sums.totals = before | dict(zip(components, totals, strict=True))
 
-    def thread(self, element: Value, source: Source | None) -> Value:
+    def thread(self, element: Value, source: AddingThreads | None) -> Value:
         """Return the thread along an axis that adds to the element."""
         if source is None:
             return self.number(0)
@@ -291,7 +291,7 @@ class _Copy(Rewriter):
         into: _Gathered,
         wanted: Mapping[Atomic, tuple[int, ...]],
         tids: Sequence[Value],
-        sources: Sequence[Source | None],
+        sources: Sequence[AddingThreads | None],
         sums: _Sums,
     ):
         super().__init__(fresh=True)

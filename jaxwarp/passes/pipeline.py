@@ -1,6 +1,6 @@
 """The passes of both targets, in order. Compiling runs these lists, and the command line prints them.
 
-Passes are named here and nowhere else (`tests/passes/test_pipeline.py`). Besides the kernel they use a `Context`.
+Passes are named here and nowhere else (`tests/passes/test_pipeline.py`). Besides the kernel they use a `PassContext`.
 Compiling runs a list in parts, since other code asks in between: JAX whether a prepared kernel writes all of an output,
 the planner of CPU code what a body for several rows would cost.
 """
@@ -35,7 +35,7 @@ _CACHE = 512
 
 
 @dataclass(frozen=True)
-class Context:
+class PassContext:
     """The facts that passes may use besides the kernel.
 
     Attributes:
@@ -72,8 +72,8 @@ class Context:
         return self.grid
 
 
-Step = Callable[[Kernel, Context], "tuple[Kernel, Context]"]
-When = Callable[[Context], bool]
+Step = Callable[[Kernel, PassContext], "tuple[Kernel, PassContext]"]
+When = Callable[[PassContext], bool]
 
 
 class Pass(NamedTuple):
@@ -95,29 +95,29 @@ def _in_context(function: Callable[..., Any], when: When = lambda _: True) -> Ca
 
 
 @_in_context(without_tests, lambda context: context.beside is None)
-def _without_tests(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _without_tests(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     return without_tests(kernel), context
 
 
 @_in_context(contract_fma)
-def _contract_fma(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _contract_fma(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     return contract_fma(kernel, fma=context.fma, beside=context.beside or ()), context
 
 
 @_in_context(with_extents, lambda context: context.grid is not None)
-def _with_extents(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _with_extents(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     kernel = with_extents(kernel, context.shapes)
     return kernel, replace(context, shapes=tuple(p.shape for p in kernel.params))
 
 
 @_in_context(gathered, lambda context: context.is_known)
-def _gathered(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _gathered(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     kernel, grid = gathered(kernel, context.threads, context.zeros)
     return kernel, replace(context, grid=grid)
 
 
 @_in_context(filled, lambda context: context.grid is not None and None not in context.grid)
-def _filled(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _filled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     own = tuple(n for n in sorted(context.zeros) if are_elements(context.threads, context.shapes[n]))
     return _filled_once(kernel, own), context
 
@@ -129,17 +129,17 @@ def _filled_once(kernel: Kernel, own: tuple[int, ...]) -> Kernel:
 
 
 @_in_context(unrolled, lambda context: context.is_known)
-def _unrolled(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _unrolled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     return unrolled(kernel), context
 
 
-def _is_mergeable(context: Context) -> bool:
+def _is_mergeable(context: PassContext) -> bool:
     """Threads that follow each other do so along rows."""
     return context.order is None and context.is_known and all(map(_are_numbers, context.shapes))
 
 
 @_in_context(flatten, _is_mergeable)
-def _flatten(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _flatten(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     flat = flatten(kernel, context.threads, context.shapes)
     return flat.kernel, replace(context, grid=flat.grid, shapes=tuple(flat.shapes(context.shapes)), flat=flat)
 
@@ -149,7 +149,7 @@ def _are_numbers(extents: tuple[Any, ...]) -> bool:
 
 
 @_in_context(coarsen)
-def _coarsen(kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def _coarsen(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     return coarsen(kernel, context.rows, context.differing), context
 
 
@@ -198,7 +198,7 @@ def watching() -> Iterator[list[Ran]]:
 
 
 @with_deep_stack
-def run(passes: Sequence[Pass], kernel: Kernel, context: Context) -> tuple[Kernel, Context]:
+def run(passes: Sequence[Pass], kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     """The kernel after passes, and what they leave of a launch: `gathered` and `flatten` change its extents."""
     ran = _watched.get()
     for one in passes:
@@ -219,18 +219,18 @@ def fix_rounding(kernel: Kernel, *, fma: bool = True, beside: Collection[Param] 
         fma: whether products and sums are contracted.
         beside: in debug mode, to which parameters checks store: tests stay, and round nothing differently.
     """
-    return _fixed(kernel, fma) if beside is None else run(FIX_ROUNDING, kernel, Context(fma, beside))[0]
+    return _fixed(kernel, fma) if beside is None else run(FIX_ROUNDING, kernel, PassContext(fma, beside))[0]
 
 
 @functools.lru_cache(maxsize=_CACHE)
 def _fixed(kernel: Kernel, fma: bool) -> Kernel:
     """Once for a kernel: a gradient asks for it as the tangent, as the adjoint, and to find threads that meet."""
-    return run(FIX_ROUNDING, kernel, Context(fma))[0]
+    return run(FIX_ROUNDING, kernel, PassContext(fma))[0]
 
 
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:
     """The kernel as both backends compile it."""
-    return run(PREPARE, kernel, Context(fma))[0]
+    return run(PREPARE, kernel, PassContext(fma))[0]
 
 
 @functools.lru_cache(maxsize=_CACHE)
@@ -244,7 +244,7 @@ class OnCpu(NamedTuple):
 
     cleared: Kernel
     kernel: Kernel
-    context: Context
+    context: PassContext
 
 
 def on_cpu(
@@ -258,7 +258,7 @@ def on_cpu(
         zeros: positions of the parameters that hold zeros on entry.
         in_order: whether of threads that store to one element the last one wins.
     """
-    context = Context(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros))
+    context = PassContext(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros))
     cleared, context = run(CLEAR, kernel, context)
     if in_order:
         known = [tuple(n if type(n) is int else None for n in shape) for shape in (grid, *shapes)]
@@ -272,16 +272,16 @@ def on_gpu(
     grid: tuple[int | None, ...] | None,
     shapes: tuple[tuple[int | None, ...], ...] = (),
     zeros: frozenset[int] = frozenset(),
-) -> tuple[Kernel, Context]:
+) -> tuple[Kernel, PassContext]:
     """A launch of a prepared kernel on GPUs; `grid` None: one of any extents."""
-    return run(KNOW, kernel, Context(grid=grid, shapes=shapes, zeros=zeros))
+    return run(KNOW, kernel, PassContext(grid=grid, shapes=shapes, zeros=zeros))
 
 
 def coarse(kernel: Kernel, rows: int, differing: frozenset[Value]) -> Kernel:
     """The kernel whose threads do what those of several rows do; `differing`: see Context."""
-    return run(COARSEN, kernel, Context(rows=rows, differing=differing))[0]
+    return run(COARSEN, kernel, PassContext(rows=rows, differing=differing))[0]
 
 
 def simplified(kernel: Kernel) -> Kernel:
     """The kernel as analyses of a launch look at it; nothing is decided about rounding."""
-    return run(FIX_ROUNDING[1:2], kernel, Context())[0]
+    return run(FIX_ROUNDING[1:2], kernel, PassContext())[0]

@@ -23,7 +23,7 @@ import numpy as np
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.structs.instances import METHODS, checked, initial, is_open
-from jaxwarp.types import STRUCT, Array, Field, Scalar, Struct, as_dtype, struct_of
+from jaxwarp.types import STRUCT, Array, Scalar, Struct, StructField, as_dtype, struct_of
 
 _OWN = ("__init__", "__setattr__", "__slots__", "__new__")
 
@@ -87,7 +87,7 @@ def _is_dataclass(kind: Any) -> bool:
     return "__dataclass_fields__" in vars(kind)
 
 
-def _describe_as_dataclass(kind: Any, fields: Sequence[Field]) -> None:
+def _describe_as_dataclass(kind: Any, fields: Sequence[StructField]) -> None:
     """Makes `dataclasses.replace`, `fields` and `asdict` take instances."""
     described = [
         (f.name, f.type, dataclasses.field(default_factory=partial(initial, kind, f), metadata={"static": f.is_static}))
@@ -101,9 +101,9 @@ def _describe_as_dataclass(kind: Any, fields: Sequence[Field]) -> None:
 # Fields
 
 
-def _fields(kind: type, scope: Mapping[str, Any]) -> Iterator[Field]:
+def _fields(kind: type, scope: Mapping[str, Any]) -> Iterator[StructField]:
     """Inherited fields, then those of the class; one declared again keeps its place."""
-    found: dict[str, Field] = {}
+    found: dict[str, StructField] = {}
     for base in reversed(kind.__mro__[1:]):
         inherited = struct_of(base)
         found.update({f.name: f for f in inherited.fields} if inherited is not None else {})
@@ -123,7 +123,7 @@ def _is_class_variable(annotation: object) -> bool:
     return annotation is typing.ClassVar or typing.get_origin(annotation) is typing.ClassVar
 
 
-def _field(kind: type, name: str, annotation: object, scope: Mapping[str, Any]) -> Field:
+def _field(kind: type, name: str, annotation: object, scope: Mapping[str, Any]) -> StructField:
     where = f"struct {kind.__name__}: field {name}"
     if isinstance(annotation, str):
         try:
@@ -142,7 +142,7 @@ def _field(kind: type, name: str, annotation: object, scope: Mapping[str, Any]) 
             f"{where}: {annotation!r} is generic; a field has one type", hint=f"write {name}: float, or an array[Any]"
         )
     default, is_static = _declared(kind, name)
-    field = Field(name, dtype, None, is_static)
+    field = StructField(name, dtype, None, is_static)
     if is_static and not isinstance(dtype, Scalar):
         raise KernelTypeError(
             f"{where} is static: expected a scalar type, got {dtype!r}", hint="leave static out: JAX traces arrays"
@@ -171,7 +171,7 @@ def _declared(kind: type, name: str) -> tuple[Callable[[], Any] | None, bool]:
 # JAX
 
 
-def register(kind: type, fields: tuple[Field, ...]) -> None:
+def register(kind: type, fields: tuple[StructField, ...]) -> None:
     """Makes a class whose instances have these fields a pytree."""
     names = [f.name for f in fields if not f.is_static]
     static = [f.name for f in fields if f.is_static]

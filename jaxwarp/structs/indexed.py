@@ -11,7 +11,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.structs.declare import register
 from jaxwarp.structs.instances import METHODS, is_open
-from jaxwarp.types import STRUCT, Array, Field, Indexed, Struct, as_dtype, int32
+from jaxwarp.types import STRUCT, Array, Indexed, Struct, StructField, as_dtype, int32
 
 MOST_AXES = 4
 
@@ -41,8 +41,8 @@ def indexed_type(base: type, dtype: object, ndim: Any) -> Indexed:
 
 @functools.cache
 def _made(base: type, element: object, ndim: int) -> Indexed:
-    indices = tuple(Field(f"indices{axis}", Array(int32, 1)) for axis in range(ndim))
-    fields = (Field("data", Array(element, ndim)), *indices)
+    indices = tuple(StructField(f"indices{axis}", Array(int32, 1)) for axis in range(ndim))
+    fields = (StructField("data", Array(element, ndim)), *indices)
     name = f"indexedarray[{element!r}, {ndim}]"
     own = {n: m for n, m in METHODS.items() if n not in vars(base)}
     kind = type(name, (base,), {**own, "__module__": base.__module__})

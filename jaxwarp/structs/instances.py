@@ -19,10 +19,10 @@ from jaxwarp.types import (  # fmt: skip
     STRUCT,
     Aggregate,
     Array,
-    Field,
     Mat,
     Scalar,
     Struct,
+    StructField,
     Vec,
     bool_,
     element_scalar,
@@ -163,7 +163,7 @@ def _no_field(kind: type, name: str) -> KernelTypeError:
     )
 
 
-def initial(kind: type, field: Field) -> Any:
+def initial(kind: type, field: StructField) -> Any:
     """The value of a field that is not given."""
     if field.default is not None:
         return checked(kind, field, field.default(), is_strict=True)
@@ -187,7 +187,7 @@ def _number(dtype: Scalar, value: Any) -> Any:
 # Checks
 
 
-def checked(kind: type, field: Field, value: object, is_strict: bool) -> Any:
+def checked(kind: type, field: StructField, value: object, is_strict: bool) -> Any:
     """A value as a field holds it: sequences become arrays of NumPy, structs and vectors of NumPy are copied.
 
     Args:

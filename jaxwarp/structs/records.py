@@ -13,9 +13,9 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.types import (
     Array,
     Element,
-    Field,
     Scalar,
     Struct,
+    StructField,
     element_scalar,
     element_shape,
     holds_numbers,
@@ -180,7 +180,7 @@ def _fill(record: np.ndarray, struct: Struct, value: object, where: str) -> None
         record[f.name] = part
 
 
-def _component(field: Field, value: object, where: str) -> np.ndarray:
+def _component(field: StructField, value: object, where: str) -> np.ndarray:
     dtype = field.type
     label = f"{where}: field {field.name}"
     values = converted(np.asarray(value), memory_dtype(dtype), label) if holds_numbers(value) else None

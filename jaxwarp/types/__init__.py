@@ -5,7 +5,7 @@ from jaxwarp.boundary import missing_in as _missing_in
 from jaxwarp.types.aggregates import Aggregate as Aggregate
 from jaxwarp.types.aggregates import Element as Element
 from jaxwarp.types.aggregates import Mat as Mat
-from jaxwarp.types.aggregates import Part as Part
+from jaxwarp.types.aggregates import NamedPart as NamedPart
 from jaxwarp.types.aggregates import Quat as Quat
 from jaxwarp.types.aggregates import Transform as Transform
 from jaxwarp.types.aggregates import Vec as Vec
@@ -86,9 +86,9 @@ from jaxwarp.types.structs import ABSENT_HINTS as ABSENT_HINTS
 from jaxwarp.types.structs import NEXT as NEXT
 from jaxwarp.types.structs import RUNS as RUNS
 from jaxwarp.types.structs import STRUCT as STRUCT
-from jaxwarp.types.structs import Field as Field
 from jaxwarp.types.structs import Indexed as Indexed
 from jaxwarp.types.structs import Struct as Struct
+from jaxwarp.types.structs import StructField as StructField
 from jaxwarp.types.structs import field_type as field_type
 from jaxwarp.types.structs import handled as handled
 from jaxwarp.types.structs import id_leaves as id_leaves

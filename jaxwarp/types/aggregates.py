@@ -81,7 +81,7 @@ class Aggregate(metaclass=_OneOfEach):
         return type(self)(**{name: getattr(self, name) for name in names} | {"dtype": dtype})
 
     @property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, NamedPart]:
         """The parts that have a name: `v.x`, `t.p`."""
         return {}
 
@@ -236,7 +236,7 @@ class _Renamed(metaclass=_Renaming):
 
 
 @guarded
-class Part(NamedTuple):
+class NamedPart(NamedTuple):
     """A part of an aggregate that has a name: its type and its first component."""
 
     dtype: Any
@@ -267,8 +267,8 @@ class Vec(Aggregate):
         return (self.length, self.dtype)
 
     @property
-    def parts(self) -> dict[str, Part]:
-        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES[: self.length])}
+    def parts(self) -> dict[str, NamedPart]:
+        return {name: NamedPart(self.dtype, k) for k, name in enumerate(_AXES[: self.length])}
 
     @property
     def forms(self) -> tuple[tuple[Any, ...], ...]:
@@ -334,8 +334,8 @@ class Quat(Aggregate):
         return (self.dtype,)
 
     @property
-    def parts(self) -> dict[str, Part]:
-        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES)}
+    def parts(self) -> dict[str, NamedPart]:
+        return {name: NamedPart(self.dtype, k) for k, name in enumerate(_AXES)}
 
     @property
     def forms(self) -> tuple[tuple[Any, ...], ...]:
@@ -374,8 +374,8 @@ class Transform(Aggregate):
         return (self.dtype,)
 
     @property
-    def parts(self) -> dict[str, Part]:
-        return {"p": Part(Vec(3, self.dtype), 0), "q": Part(Quat(self.dtype), 3)}
+    def parts(self) -> dict[str, NamedPart]:
+        return {"p": NamedPart(Vec(3, self.dtype), 0), "q": NamedPart(Quat(self.dtype), 3)}
 
     @property
     def forms(self) -> tuple[tuple[Any, ...], ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.types.arrays import Array
 from jaxwarp.types.scalars import uint64
-from jaxwarp.types.structs import Field, Indexed, Struct, handled, struct_in, struct_of
+from jaxwarp.types.structs import Indexed, Struct, StructField, handled, struct_in, struct_of
 
 
 def takes_structs(annotation: object) -> builtins.bool:
@@ -71,7 +71,7 @@ def _with_handles(struct: Struct, value: Any) -> Struct | None:
 
 
 @cache
-def _variant(struct: Struct, fields: tuple[Field, ...]) -> Struct:
+def _variant(struct: Struct, fields: tuple[StructField, ...]) -> Struct:
     return Struct(struct.kind, fields)
 
 

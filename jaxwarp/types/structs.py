@@ -20,7 +20,7 @@ ABSENT_HINTS = "__jaxwarp_absent_hints__"
 
 @guarded
 @dataclass(frozen=True)
-class Field:
+class StructField:
     """A field of a struct. `default` makes its default value; None: it has none, and is zero, or no array."""
 
     name: str
@@ -35,7 +35,7 @@ class Struct:
     """A struct: named fields in order. `kind` is the class that `@struct` decorates, whose instances are its values."""
 
     kind: type
-    fields: tuple[Field, ...]
+    fields: tuple[StructField, ...]
 
     def __eq__(self, other: object) -> builtins.bool:
         return self is other or other is self.kind
@@ -124,7 +124,7 @@ def struct_in(t: object) -> Struct | None:
     return element if isinstance(element, Struct) else None
 
 
-def field_type(t: object, field: Field) -> Any:
+def field_type(t: object, field: StructField) -> Any:
     """Return a field's type in a type made of structs: in an array of structs, an array with the same leading axes."""
     if not isinstance(t, Array):
         return field.type

@@ -18,7 +18,7 @@ from jaxwarp.codegen.cpu.plan import width
 from jaxwarp.codegen.cuda.emit import LOCAL_BYTES, print_cuda
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch, intern_kernel
+from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
@@ -57,7 +57,7 @@ def test_large_arrays_of_a_thread_need_no_stack(elements):
 
     def launch():
         with jax.enable_x64(True):
-            found.extend(bind_launch(Launch(intern_kernel(table(elements)), (40,), (OUTPUT,), ((40,),)), []))
+            found.extend(bind_launch(LaunchSpec(intern_kernel(table(elements)), (40,), (OUTPUT,), ((40,),)), []))
 
     before = threading.stack_size(SMALL_STACK)
     try:

@@ -23,7 +23,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu import choose_copies, compile_cpu, launch, load_bitcode
 from jaxwarp.codegen.cpu.plan import copies
 from jaxwarp.ffi.launch import lowering
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.native import library
 from jaxwarp.passes.pipeline import prepare
@@ -75,7 +75,7 @@ class Pool(Runtime):
 def as_launch(kernel, grid, buffers, roles):
     results = tuple(b.shape for b, role in zip(buffers, roles, strict=True) if role != INPUT)
     shapes = [b.shape for b, role in zip(buffers, roles, strict=True) if role != OUTPUT]
-    return Launch(intern_kernel(kernel), grid, tuple(roles), results), shapes
+    return LaunchSpec(intern_kernel(kernel), grid, tuple(roles), results), shapes
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from cpushapes import entries_read
 import jaxwarp as wp
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.codegen.cpu import compile_cpu, launch
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import InternalError
 from jaxwarp.passes.pipeline import prepare
@@ -126,7 +126,7 @@ def test_launches_in_order_ask_for_extents_behind_those_of_streaming():
 
 def test_a_function_that_asks_for_an_extent_too_late_is_refused():
     kernel = prepare(increment.ir())
-    frame = Frame(kernel, 16, AVX2)
+    frame = FunctionFrame(kernel, 16, AVX2)
     frame.extent(kernel.params[0], 0)
     assert frame.geometry == ((0, 0),)
     frame.extent(kernel.params[0], 0)

@@ -34,7 +34,7 @@ from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, gpu_scopes
 from jaxwarp.memory.gpu.scope import _places as named_places
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.tensor_owner import Library
+from jaxwarp.memory.tensor_owner import TensorLibrary
 
 MAIN = "5000"  # the stream of the first device
 
@@ -343,8 +343,8 @@ def launches_that_are_alike(gpus):
     expected += 1 + 20 + 200 + 5
     np.testing.assert_allclose(y.numpy(), np.full((2, 3), expected))
 
-    held, tokens = types.SimpleNamespace(count=0), Library.__abstractmethods__
-    library = type("Told", (Library,), dict.fromkeys(tokens, lambda *_: None))()
+    held, tokens = types.SimpleNamespace(count=0), TensorLibrary.__abstractmethods__
+    library = type("Told", (TensorLibrary,), dict.fromkeys(tokens, lambda *_: None))()
     library.name = "told"
     type(library).written = lambda *_: setattr(held, "count", held.count + 1)
     y._region.owner.add_tensor(library, y._region, object())

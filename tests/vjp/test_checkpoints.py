@@ -19,13 +19,19 @@ from jaxwarp.types import int64
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.reverse import checkpoints
 from jaxwarp.vjp.reverse.adjoint import adjoint
-from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, Layout
+from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, SlotLayout
 
 FEW, MANY = checkpoints.LAYOUTS[8], checkpoints.LAYOUTS[None]
-SMALL = [Layout(0, 1, 0, 0), Layout(1, 1, 0, 2), Layout(1, 2, 1, 1), Layout(2, 4, 2, 3), Layout(2, 1, 3, 0)]
+SMALL = [
+    SlotLayout(0, 1, 0, 0),
+    SlotLayout(1, 1, 0, 2),
+    SlotLayout(1, 2, 1, 1),
+    SlotLayout(2, 4, 2, 3),
+    SlotLayout(2, 1, 3, 0),
+]
 
 
-def sample_places(layout: Layout, asked: np.ndarray) -> np.ndarray:
+def sample_places(layout: SlotLayout, asked: np.ndarray) -> np.ndarray:
     """For rows (number, last): the slot of `number`, its nearest state, the stride, by the code that kernels get."""
     rows, out = Param("rows", int64, (None, 2)), Param("out", int64, (None, 3))
     builder = Builder()
@@ -43,7 +49,7 @@ def sample_places(layout: Layout, asked: np.ndarray) -> np.ndarray:
 class Walk:
     """The schedule, played with numbers for states: each state asked for must be there."""
 
-    def __init__(self, layout: Layout, trips: int):
+    def __init__(self, layout: SlotLayout, trips: int):
         self.layout, self.trips = layout, trips
         self.kept: dict[int, int] = {}
         self.runs = 0
@@ -71,7 +77,7 @@ class Walk:
         self.kept[int(slot)] = number
 
 
-def bound(layout: Layout, trips: int) -> float:
+def bound(layout: SlotLayout, trips: int) -> float:
     """Runs of each iteration that docs/design/0005-derivatives.md promises."""
     stride = max(0, math.ceil(math.log2(max(trips, 1))) - layout.fine - layout.coarse)
     if trips <= layout.segment:

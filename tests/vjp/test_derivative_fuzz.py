@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.vjp.reverse import checkpoints
-from jaxwarp.vjp.reverse.checkpoint_slots import Layout
+from jaxwarp.vjp.reverse.checkpoint_slots import SlotLayout
 
 EXAMPLES = 25
 CHECKS = {
@@ -47,7 +47,7 @@ def test_derivatives_of_random_kernels(name, case):
     check(name, case)
 
 
-@pytest.mark.parametrize("layout", [Layout(0, 1, 0, 0), Layout(1, 1, 1, 1), Layout(1, 2, 0, 2)], ids=str)
+@pytest.mark.parametrize("layout", [SlotLayout(0, 1, 0, 0), SlotLayout(1, 1, 1, 1), SlotLayout(1, 2, 0, 2)], ids=str)
 def test_few_checkpoints(layout, monkeypatch):
     """Short loops do what otherwise only those of many iterations do."""
     monkeypatch.setattr(checkpoints, "LAYOUTS", {None: layout})

@@ -40,7 +40,7 @@ class Move(NamedTuple):
     by: int
 
 
-class Source(NamedTuple):
+class AddingThreads(NamedTuple):
     """The threads along an axis of the grid that add to elements, by elements in order and without gaps."""
 
     moves: tuple[Move, ...]
@@ -75,7 +75,7 @@ class Scatter:
 
     param: Param
     axes: tuple[int | None, ...]
-    sources: Mapping[tuple[Source | None, ...], Sequence[Addition]]
+    sources: Mapping[tuple[AddingThreads | None, ...], Sequence[Addition]]
 
     def reach(self, axis: int) -> Interval:
         """The first and last element along an axis of the grid."""
@@ -159,12 +159,12 @@ def _scatter(
     axes = _axes(known, grid)
     if axes is None:
         return None
-    sources: dict[tuple[Source | None, ...], list[Addition]] = {}
+    sources: dict[tuple[AddingThreads | None, ...], list[Addition]] = {}
     for op, indices in zip(adds, known, strict=True):
         runs = _runs(op, grid, lines, paths)
         if runs is None:  # too many intervals
             return None
-        by_axis: list[list[Source | None]] = [[None] for _ in grid]
+        by_axis: list[list[AddingThreads | None]] = [[None] for _ in grid]
         component: list[int] = []
         for place, (axis, line) in enumerate(zip(axes, indices, strict=True)):
             assert line is not None
@@ -184,7 +184,7 @@ def _scatter(
 
 
 def _are_inside(
-    param: Param, axes: Sequence[int | None], sources: Mapping[tuple[Source | None, ...], Sequence[Addition]]
+    param: Param, axes: Sequence[int | None], sources: Mapping[tuple[AddingThreads | None, ...], Sequence[Addition]]
 ) -> bool:
     extents = [n or 0 for n, axis in zip(param.shape, axes, strict=True) if axis is None]
     return all(
@@ -229,7 +229,7 @@ def _common(a: Sequence[Interval], b: Sequence[Interval]) -> list[Interval]:
     return sorted((first, last) for first, last in both if first <= last)
 
 
-def _sources(line: Line, runs: Sequence[Interval], extent: int) -> list[Source] | None:
+def _sources(line: Line, runs: Sequence[Interval], extent: int) -> list[AddingThreads] | None:
     """Return which threads add to which elements along an axis; an element occurs at most once in a source."""
     moves: list[Move] = []
     for piece in line.pieces:
@@ -250,7 +250,7 @@ def _sources(line: Line, runs: Sequence[Interval], extent: int) -> list[Source] 
             joined.append(move)
         else:
             found.append([move])
-    return [Source(tuple(s)) for s in found]
+    return [AddingThreads(tuple(s)) for s in found]
 
 
 def _moves(piece: Piece, first: int, last: int) -> list[Move]:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxwarp.arrays.eager import PlacedValue, launch_now
 from jaxwarp.arrays.ids.tables import as_numbers, objects_in, place_of, tables_at, tables_type
 from jaxwarp.errors import DifferentiationError, IdError, KernelError, KernelValueError, Loc
-from jaxwarp.ffi.launch.calls.arguments import Argument, Given, as_jax_value, describe_for, with_absent
+from jaxwarp.ffi.launch.calls.arguments import CallParameter, Given, as_jax_value, describe_for, with_absent
 from jaxwarp.ffi.launch.calls.bind import (
     LaunchOptions,
     arguments_of,
@@ -26,7 +26,7 @@ from jaxwarp.ffi.launch.calls.bind import (
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT
-from jaxwarp.ffi.programs.python_call import Kind, Parameter, make_call
+from jaxwarp.ffi.programs.python_call import Kind, PythonParameter, make_call
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, written_arrays
 from jaxwarp.frontend.ids import TABLES
@@ -90,7 +90,7 @@ def launch_late(
         given[i] = _Operand(len(parameters))
         type_ = Array(element, argument.ndim) if argument.is_array else element
         role = IN_OUT if i in launch.result_params else INPUT
-        parameters.append(Parameter(f"{i} {argument.name}", role, type_, tuple(shapes[i] or ())))
+        parameters.append(PythonParameter(f"{i} {argument.name}", role, type_, tuple(shapes[i] or ())))
     late = _Late(numbered, extents, given, block_dim, objects)
     kind = Kind(
         f"kernel {kernel.name}",
@@ -165,7 +165,7 @@ def _settled(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _describe(argument: Argument, value: Any) -> Given:
+def _describe(argument: CallParameter, value: Any) -> Given:
     if isinstance(value, ArrayHandle):
         return value.describe()
     if isinstance(value, jax.Array):

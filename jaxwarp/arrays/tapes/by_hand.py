@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.recorded import Called
-from jaxwarp.arrays.tapes.shadow import Blocks, Private
+from jaxwarp.arrays.tapes.recorded import PullbackCall
+from jaxwarp.arrays.tapes.shadow import MemoryBlocks, Private
 from jaxwarp.errors import KernelValueError
 from jaxwarp.memory.host_scope import contents_of
 
@@ -21,7 +21,7 @@ class ByHand:
         written: numbers of the pairs whose gradients functions have changed.
     """
 
-    def __init__(self, pairs: Sequence[Any], blocks: Blocks, cotangents: Private):
+    def __init__(self, pairs: Sequence[Any], blocks: MemoryBlocks, cotangents: Private):
         self.pairs, self.blocks, self.cotangents = pairs, blocks, cotangents
         self.in_block: dict[int, list[int]] = {}
         for number, pair in enumerate(pairs):
@@ -31,7 +31,7 @@ class ByHand:
         self.stale: set[int] = set()
         self.written: set[int] = set()
 
-    def call(self, op: Called) -> set[int]:
+    def call(self, op: PullbackCall) -> set[int]:
         """Calls a function; the numbers of the blocks whose cotangents it may have changed."""
         self.require_unchanged(self._numbers(self.stale))
         for number in self._numbers(self.stale):
@@ -60,7 +60,7 @@ class ByHand:
                 hint="write the result of that launch to another array",
             )
 
-    def require_gradients(self, op: Called, active: set[int]) -> None:
+    def require_gradients(self, op: PullbackCall, active: set[int]) -> None:
         """Refuses a function through whose arrays a derivative would go that have no gradient.
 
         Args:

@@ -21,7 +21,7 @@ from jaxwarp.ffi.launch.derivatives.zeros import mark_p
 from jaxwarp.ffi.launch.native_launch import NativeCode
 from jaxwarp.ffi.launch.on_memory import loaded_on
 from jaxwarp.ffi.launch.primitive import launch_p
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, LaunchSpec
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.unlocked import address_of
 
@@ -31,12 +31,12 @@ _MOST_BYTES = 1 << 20  # of results that are kept for the next time
 
 
 def native_pull(
-    function: Callable[[Launch, tuple[int, ...]], Any],
-    launch: Launch,
+    function: Callable[[LaunchSpec, tuple[int, ...]], Any],
+    launch: LaunchSpec,
     wanted: tuple[int, ...],
     given: tuple[int, ...],
     shapes: Shapes,
-    make: Callable[[Steps], Any],
+    make: Callable[[PullbackSteps], Any],
 ) -> Any:
     """Return the result of `make` for the steps of `function(launch, wanted)`, which take the operands and the
     cotangents of the results `given`. Return None if some operation is unknown. `shapes` are those of the launch's
@@ -47,7 +47,7 @@ def native_pull(
     if launch.debug is not None:
         return None
     try:
-        return make(Steps(function(launch, wanted), launch, given, shapes))
+        return make(PullbackSteps(function(launch, wanted), launch, given, shapes))
     except UnknownError:
         return None
 
@@ -56,7 +56,7 @@ class UnknownError(Exception):
     """An operation that is left to XLA."""
 
 
-class Steps:
+class PullbackSteps:
     """A function of operands and cotangents as a list of steps.
 
     Values have numbers: first the inputs, then those that steps make.
@@ -69,7 +69,7 @@ class Steps:
         results: the operands that have a cotangent, and the numbers of these.
     """
 
-    def __init__(self, function: Any, launch: Launch, given: Sequence[int], shapes: Shapes):
+    def __init__(self, function: Any, launch: LaunchSpec, given: Sequence[int], shapes: Shapes):
         def like(numbers: Sequence[int]) -> dict[int, Any]:
             return {i: jax.ShapeDtypeStruct(shapes[i], launch.kernel.params[i].dtype.numpy) for i in numbers}
 
@@ -157,7 +157,7 @@ class LaunchStep:
         key: what decides about its code, on the CPU.
     """
 
-    def __init__(self, launch: Launch, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
+    def __init__(self, launch: LaunchSpec, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
         if launch.debug is not None or launch.factors is not None or 0 in launch.grid:
             raise UnknownError
         self.launch, self.made = launch, made
@@ -175,7 +175,7 @@ class LaunchStep:
 class NativePull:
     """Steps in native code."""
 
-    def __init__(self, steps: Steps):
+    def __init__(self, steps: PullbackSteps):
         self.inputs, self.types, self.constants = steps.inputs, steps.types, steps.constants
         self.results = steps.results
         self.steps = [_HostLaunch(s) if isinstance(s, LaunchStep) else _HostStep(s) for s in steps.steps]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.recorded import Called, Copied, Launched, Operation
+from jaxwarp.arrays.tapes.recorded import Copied, Launched, Operation, PullbackCall
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.memory.region import Region
 from jaxwarp.types import leaves_of
@@ -61,7 +61,7 @@ class _Shown:
 
 
 @dataclass
-class Options:
+class PictureOptions:
     """Options of a tape's picture; see `Tape.visualize`."""
 
     simplify_graph: bool = True
@@ -109,7 +109,9 @@ def _require_array(where: str, array: Any) -> HostArray:
     return array
 
 
-def picture(ops: Sequence[Operation], marks: Sequence[Mark], known: Sequence[HostArray], options: Options) -> str:
+def picture(
+    ops: Sequence[Operation], marks: Sequence[Mark], known: Sequence[HostArray], options: PictureOptions
+) -> str:
     """The text of a tape's picture. `known`: arrays of which some may have gradients."""
     root = _tree(len(ops), () if options.ignore_graph_scopes else marks)
     if options.simplify_graph:
@@ -174,13 +176,19 @@ def _key(item: int | _Scope, ops: Sequence[Operation]) -> Any:
     if isinstance(item, _Scope):
         return item.name, tuple(_key(part, ops) for part in item.items)
     op = ops[item]
-    return id(op.plan.kernel) if isinstance(op, Launched) else id(op.function) if isinstance(op, Called) else type(op)
+    return (
+        id(op.plan.kernel)
+        if isinstance(op, Launched)
+        else id(op.function)
+        if isinstance(op, PullbackCall)
+        else type(op)
+    )
 
 
 # Arrays
 
 
-def _arrays(ops: Sequence[Operation], known: Sequence[HostArray], options: Options) -> dict[int, _Shown]:
+def _arrays(ops: Sequence[Operation], known: Sequence[HostArray], options: PictureOptions) -> dict[int, _Shown]:
     """The arrays of a tape by their addresses."""
     found: dict[int, _Shown] = {}
 
@@ -215,7 +223,7 @@ def _touched(op: Operation) -> Iterator[tuple[Region, str, bool, bool]]:
             for i, region in enumerate(op.regions):
                 if region is not None:
                     yield region, op.plan.arguments[i].name, i in reads, i in writes
-        case Called():
+        case PullbackCall():
             for arrays, is_written in ((op.inputs, False), (op.results, True)):
                 for name, array in arrays.items():
                     yield array.region, name, not is_written, is_written
@@ -232,7 +240,7 @@ def _touched(op: Operation) -> Iterator[tuple[Region, str, bool, bool]]:
 class _Drawing:
     """Lines of the picture: nodes in their scopes, then edges."""
 
-    def __init__(self, ops: Sequence[Operation], arrays: Mapping[int, _Shown], options: Options):
+    def __init__(self, ops: Sequence[Operation], arrays: Mapping[int, _Shown], options: PictureOptions):
         self._ops, self._arrays, self._options = ops, arrays, options
         self._drawn: set[int] = set()
         self._clusters = 0
@@ -255,7 +263,7 @@ class _Drawing:
         colour = _REPEATED if scope.times > 1 else _SCOPE
         self.lines.append(f"{indent}subgraph cluster{self._clusters} {{")
         self._clusters += 1
-        self.lines.append(f'{indent}  label={_text(scope.name)}; graph [{_SHOWN.format(colour, colour)}];')
+        self.lines.append(f"{indent}  label={_text(scope.name)}; graph [{_SHOWN.format(colour, colour)}];")
         self.scope(scope, indent + "  ")
         self.lines.append(f"{indent}}}")
 
@@ -293,7 +301,7 @@ def _described(op: Operation) -> tuple[str, str]:
             return op.plan.kernel.name, f"{op.plan.kernel.name}, threads: {op.plan.launch.grid}"
         case Copied():
             return "copy", "copy"
-        case Called():
+        case PullbackCall():
             name = getattr(op.function, "__qualname__", type(op.function).__name__)
             return name, f"recorded with record_func: {name}"
         case _:

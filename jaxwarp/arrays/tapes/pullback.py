@@ -10,19 +10,19 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Plan
+from jaxwarp.arrays.eager import LaunchPlan
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launching import prepared_launch
 from jaxwarp.arrays.tapes.gpu import arithmetic
 from jaxwarp.arrays.tapes.gpu.pull import GpuPull
-from jaxwarp.arrays.tapes.native_pullback import NativePull, Steps, native_pull
+from jaxwarp.arrays.tapes.native_pullback import NativePull, PullbackSteps, native_pull
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.ffi.launch.spec import LaunchSpec
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.scope import GpuScope
@@ -34,7 +34,7 @@ from jaxwarp.unlocked import address_of
 
 
 @functools.lru_cache(maxsize=256)
-def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
+def _pull(launch: LaunchSpec, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
     def pull(operands: Values, cotangents: Values) -> Values:
         def run(active: Values) -> Values:
             results = bind_launch(launch, [active.get(i, operands[i]) for i in launch.operand_params])
@@ -45,7 +45,7 @@ def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values],
     return jax.jit(pull)
 
 
-def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> NativePull | None:
+def known_pull(plan: LaunchPlan, wanted: tuple[int, ...], given: tuple[int, ...]) -> NativePull | None:
     """Return native code that computes cotangents of the `wanted` operands of a launch from those of the results
     `given`. Return None if there is no such code.
 
@@ -55,18 +55,20 @@ def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> N
     return _known(plan, (wanted, given), NativePull)
 
 
-def known_pull_on(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...], gpu: GpuScope) -> GpuPull | None:
+def known_pull_on(plan: LaunchPlan, wanted: tuple[int, ...], given: tuple[int, ...], gpu: GpuScope) -> GpuPull | None:
     """Return the code that `known_pull` describes, for the memory of a GPU."""
     return _known(plan, (wanted, given, gpu), lambda steps: GpuPull(steps, gpu))
 
 
-def _known(plan: Plan, key: tuple[Any, ...], make: Callable[[Steps], Any]) -> Any:
+def _known(plan: LaunchPlan, key: tuple[Any, ...], make: Callable[[PullbackSteps], Any]) -> Any:
     if key not in plan.pulls:
         plan.pulls[key] = native_pull(_pull, silent_launch(plan.launch), key[0], key[1], plan.shapes, make)
     return plan.pulls[key]
 
 
-def pull_in_jax(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
+def pull_in_jax(
+    launch: LaunchSpec, wanted: tuple[int, ...], operands: Values, cotangents: Values
+) -> dict[int, np.ndarray]:
     """Cotangents of the `wanted` operands, given those of results; they are zero where none is given or returned.
 
     Raises:

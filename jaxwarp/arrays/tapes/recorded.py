@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.eager import Checked, PlacedValue, Plan
+from jaxwarp.arrays.eager import CheckedLaunch, LaunchPlan, PlacedValue
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.shadow import is_float
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.ffi.launch.spec import LaunchSpec
 from jaxwarp.memory.host_scope import contents_of, copy_of
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.scope import Scope
@@ -34,7 +34,7 @@ class Launched:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: LaunchPlan,
         scope: Scope,
         given: Sequence[Any],
         regions: Sequence[Region | None],
@@ -45,14 +45,14 @@ class Launched:
         self.regions, self.values, self.is_plain = regions, values, is_plain
 
     @classmethod
-    def of(cls, checked: Checked) -> Launched:
+    def of(cls, checked: CheckedLaunch) -> Launched:
         """A launch whose arguments fit. Numbers are kept as they are now: a caller's array of one may change."""
         plan, given = checked.plan, checked.values
         values = [None if v.region is not None else plan.by_value(i, v.value) for i, v in enumerate(given)]
         return cls(plan, checked.scope, [v.value for v in given], [v.region for v in given], values, False)
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> LaunchSpec:
         """The launch without its values."""
         return self.plan.launch
 
@@ -65,10 +65,10 @@ class Launched:
         return [r for i in self.plan.launch.result_params if (r := self.regions[i]) is not None]
 
     @property
-    def checked(self) -> Checked:
+    def checked(self) -> CheckedLaunch:
         """The checked launch, with its arguments as they were when it was recorded."""
         found = zip(self.given, self.regions, self.values, strict=True)
-        return Checked(
+        return CheckedLaunch(
             self.plan,
             [
                 PlacedValue(v) if r is None else PlacedValue(g, g if isinstance(g, HostArray) else None, r, True)
@@ -95,7 +95,7 @@ class Copied:
         return [self.target]
 
 
-class Constant:
+class NewContents:
     """New contents that depend on no array."""
 
     __slots__ = ("is_update", "target", "values")
@@ -112,7 +112,7 @@ class Constant:
         return [self.target]
 
 
-class Called:
+class PullbackCall:
     """A function that goes back through what is not recorded, by the gradients of arrays.
 
     Attributes:
@@ -145,7 +145,7 @@ class Called:
         return []
 
 
-Operation = Launched | Copied | Constant | Called
+Operation = Launched | Copied | NewContents | PullbackCall
 
 
 class Recording:
@@ -200,7 +200,7 @@ class Recording:
     def record_constant(self, target: Region, values: np.ndarray) -> None:
         """Contents that depend on no array."""
         self._overwritten(target)
-        self._ops.append(Constant(target, values))
+        self._ops.append(NewContents(target, values))
 
     def record_write(self, target: Region) -> None:
         """A launch that is not recorded is going to write to `target`."""
@@ -209,7 +209,7 @@ class Recording:
     def record_result(self, target: Region, is_update: bool = False) -> None:
         """Record the contents of `target` after a launch that is not recorded. `is_update`: the launch may have read
         `target`."""
-        self._ops.append(Constant(target, contents_of(target), is_update))
+        self._ops.append(NewContents(target, contents_of(target), is_update))
 
     def record_called(
         self,
@@ -218,8 +218,8 @@ class Recording:
         inputs: Mapping[str, HostArray] | None = None,
         results: Mapping[str, HostArray] | None = None,
     ) -> None:
-        """A function that goes back, and the arrays whose gradients it reads and adds to; see `Called`."""
-        called = Called(function, arrays, inputs or {}, results or {})
+        """A function that goes back, and the arrays whose gradients it reads and adds to; see `PullbackCall`."""
+        called = PullbackCall(function, arrays, inputs or {}, results or {})
         self.see(*called.touched)
         self._ops.append(called)
 

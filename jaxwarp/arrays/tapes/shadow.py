@@ -32,7 +32,7 @@ def is_zero(region: Region) -> bool:
     return (bits is not None and not bits.max()) or not numbers.any()
 
 
-class Place:
+class PlacedRegion:
     """A region among others.
 
     Attributes:
@@ -47,7 +47,7 @@ class Place:
         self.is_float, self.is_plain = is_float(region.dtype), region.is_plain
 
 
-class Blocks:
+class MemoryBlocks:
     """The memory of some regions, in blocks that are apart: regions that overlap are in one.
 
     Attributes:
@@ -70,15 +70,15 @@ class Blocks:
                 self.lows.append(span[0])
                 self.highs.append(span[1])
             numbers[span] = len(self.lows) - 1
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, PlacedRegion] = {}
         for key, region in found.items():
             block = numbers[spans[key]] if key in spans else -1
             fills = block >= 0 and region.is_dense and spans[key] == (self.lows[block], self.highs[block])
-            self._places[key] = Place(region, block, fills)
+            self._places[key] = PlacedRegion(region, block, fills)
         self.places = self._places.values()
         self.gpus = {p.block: p.region for p in self.places if p.block >= 0 and scope_of(p.region) is not HOST}
 
-    def place(self, region: Region) -> Place:
+    def place(self, region: Region) -> PlacedRegion:
         """The place of one of the regions."""
         return self._places[id(region)]
 
@@ -110,7 +110,7 @@ class Private(ABC):
         chosen: the numbers of the blocks that it is for.
     """
 
-    def __init__(self, blocks: Blocks, chosen: Sequence[int]):
+    def __init__(self, blocks: MemoryBlocks, chosen: Sequence[int]):
         self._blocks = blocks
         # From an address there to one here; the last one is that of regions without elements.
         self._shifts = [0] * (len(blocks.lows) + 1)
@@ -128,11 +128,11 @@ class Private(ABC):
     def _allocated(self, size: int) -> tuple[Any, int]:
         """New memory: who keeps it, and where it is."""
 
-    def address(self, place: Place) -> int:
+    def address(self, place: PlacedRegion) -> int:
         """Return the address of the region in this private memory."""
         return place.region.address + self._shifts[place.block]
 
-    def at(self, place: Place) -> Region:
+    def at(self, place: PlacedRegion) -> Region:
         """The region here."""
         region = place.region
         if not self._shifts[place.block]:
@@ -140,39 +140,39 @@ class Private(ABC):
         return Region(self.address(place), region.dtype, region.shape, region.strides, self._owner)
 
     @abstractmethod
-    def kept(self, place: Place) -> Any:
+    def kept(self, place: PlacedRegion) -> Any:
         """A copy of what the region holds, dense."""
 
     @abstractmethod
-    def values(self, place: Place) -> Any:
+    def values(self, place: PlacedRegion) -> Any:
         """Return the contents of the region: a copy or a view."""
 
     @abstractmethod
-    def numpy(self, place: Place) -> np.ndarray:
+    def numpy(self, place: PlacedRegion) -> np.ndarray:
         """Return the contents of the region as a NumPy array: a copy or a view."""
 
     @abstractmethod
-    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+    def nonzero(self, places: Sequence[PlacedRegion]) -> list[bool]:
         """Return, for each region, whether it has a number that is not zero."""
 
     @abstractmethod
-    def set(self, place: Place, values: Any) -> None:
+    def set(self, place: PlacedRegion, values: Any) -> None:
         """Gives the region numbers: of the host, which fit its last axes, or those that another one had."""
 
     @abstractmethod
-    def add(self, place: Place, values: Any) -> None:
+    def add(self, place: PlacedRegion, values: Any) -> None:
         """Adds numbers, of the host or here."""
 
     @abstractmethod
-    def load(self, place: Place, source: Region) -> None:
+    def load(self, place: PlacedRegion, source: Region) -> None:
         """Gives the region here what another one holds, wherever that is."""
 
     @abstractmethod
-    def store(self, place: Place, target: Region) -> None:
+    def store(self, place: PlacedRegion, target: Region) -> None:
         """Gives another region what the one here holds; no tape is told."""
 
     @abstractmethod
-    def clear(self, place: Place, filled: set[int]) -> None:
+    def clear(self, place: PlacedRegion, filled: set[int]) -> None:
         """Sets a region to zero; its block is `filled` no more if that is all of it."""
 
 
@@ -185,11 +185,11 @@ class Shadow(Private):
         zero: those that start as zeros; the others start as what is there.
     """
 
-    def __init__(self, blocks: Blocks, chosen: Iterable[int], zero: Container[int]):
+    def __init__(self, blocks: MemoryBlocks, chosen: Iterable[int], zero: Container[int]):
         chosen = sorted({*chosen, *blocks.gpus} - {-1})
         super().__init__(blocks, chosen)
         self._start = address_of(self._memory)
-        self._views: dict[Place, np.ndarray] = {}
+        self._views: dict[PlacedRegion, np.ndarray] = {}
         for block in chosen:
             if block not in zero:
                 self._copy(block, blocks.gpus.get(block))
@@ -208,14 +208,14 @@ class Shadow(Private):
             there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
             self._memory[place - self._start : place - self._start + size] = contents_of(there)
 
-    def view(self, place: Place) -> np.ndarray:
+    def view(self, place: PlacedRegion) -> np.ndarray:
         """The region here, as a NumPy array."""
         found = self._views.get(place)
         if found is None:
             found = self._views[place] = self._view(place)
         return found
 
-    def _view(self, place: Place) -> np.ndarray:
+    def _view(self, place: PlacedRegion) -> np.ndarray:
         region = place.region
         if not region.size:
             return np.empty(region.shape, region.dtype)
@@ -225,32 +225,32 @@ class Shadow(Private):
 
     values = numpy = view
 
-    def kept(self, place: Place) -> np.ndarray:
+    def kept(self, place: PlacedRegion) -> np.ndarray:
         return self.view(place).copy()
 
-    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+    def nonzero(self, places: Sequence[PlacedRegion]) -> list[bool]:
         return [bool(self.view(place).any()) for place in places]
 
-    def set(self, place: Place, values: np.ndarray) -> None:
+    def set(self, place: PlacedRegion, values: np.ndarray) -> None:
         self.view(place)[...] = values
 
-    def add(self, place: Place, values: np.ndarray) -> None:
+    def add(self, place: PlacedRegion, values: np.ndarray) -> None:
         view = self.view(place)
         np.add(view, values, out=view)
 
-    def load(self, place: Place, source: Region) -> None:
+    def load(self, place: PlacedRegion, source: Region) -> None:
         if place.is_plain and source.is_plain and scope_of(source) is HOST:
             ctypes.memmove(self.address(place), source.address, source.nbytes)
         else:
             self.view(place)[...] = contents_of(source)
 
-    def store(self, place: Place, target: Region) -> None:
+    def store(self, place: PlacedRegion, target: Region) -> None:
         if place.is_plain and target.is_plain and scope_of(target) is HOST:
             ctypes.memmove(target.address, self.address(place), target.nbytes)
         else:
             set_contents(target, self.view(place))
 
-    def clear(self, place: Place, filled: set[int]) -> None:
+    def clear(self, place: PlacedRegion, filled: set[int]) -> None:
         if place.is_plain:
             ctypes.memset(self.address(place), 0, place.region.nbytes)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.gpu.arithmetic import differ
-from jaxwarp.arrays.tapes.picture import Mark, Options, picture
+from jaxwarp.arrays.tapes.picture import Mark, PictureOptions, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
@@ -177,14 +177,14 @@ class Tape(Recording):
         Raises:
             KernelTypeError, KernelValueError: there is no such option, or it has no such value.
         """
-        names = [found.name for found in fields(Options)]
+        names = [found.name for found in fields(PictureOptions)]
         for name in options:
             if name not in names:
                 raise KernelTypeError(
                     f"Tape.visualize: there is no argument {name!r}",
                     hint=did_you_mean(name, names) or f"its options are {', '.join(names)}",
                 )
-        text = picture(self._ops, self.scopes, list(self._arrays.values()), Options(**options))
+        text = picture(self._ops, self.scopes, list(self._arrays.values()), PictureOptions(**options))
         if filename is not None:
             Path(filename).write_text(text)
         return text

@@ -14,10 +14,10 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.by_hand import ByHand
 from jaxwarp.arrays.tapes.gpu.shadow import GpuShadow
 from jaxwarp.arrays.tapes.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
-from jaxwarp.arrays.tapes.recorded import Called, Constant, Copied, Launched, Operation
-from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private, Shadow, is_zero
+from jaxwarp.arrays.tapes.recorded import Copied, Launched, NewContents, Operation, PullbackCall
+from jaxwarp.arrays.tapes.shadow import MemoryBlocks, PlacedRegion, Private, Shadow, is_zero
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, LaunchSpec
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region
@@ -41,10 +41,10 @@ class _Step:
         *("float_reads", "float_writes", "is_back", "kept", "op", "operands", "places", "reads", "results", "writes"),
     )
 
-    def __init__(self, op: Operation, blocks: Blocks):
+    def __init__(self, op: Operation, blocks: MemoryBlocks):
         self.op, self.is_back = op, False
         self.kept: dict[int, Any] = {}
-        self.places: list[Place | None] = []
+        self.places: list[PlacedRegion | None] = []
         if isinstance(op, Launched):
             self.places = places = [None if r is None else blocks.place(r) for r in op.regions]
             launch = op.plan.launch
@@ -56,7 +56,7 @@ class _Step:
         self.operands, self.results = [r for r in reads if r[1].is_float], [w for w in writes if w[1].is_float]
         self.float_reads, self.float_writes = ([p.block for _, p in of] for of in (self.operands, self.results))
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> PlacedRegion:
         """Return the place of an array argument of a launch."""
         found = self.places[index]
         assert found is not None
@@ -73,7 +73,7 @@ class _Pair(NamedTuple):
 
     array: HostArray
     grad: HostArray
-    place: Place
+    place: PlacedRegion
     target: Region
 
 
@@ -86,7 +86,7 @@ class Backward:
         arrays: Sequence[HostArray],
         saved: Sequence[tuple[Region, Region]],
     ):
-        self.blocks = Blocks(_regions(ops, arrays, saved))
+        self.blocks = MemoryBlocks(_regions(ops, arrays, saved))
         self.blocks.require_one_type()
         found = [(a, grad, a.region, grad.region) for a in arrays if (grad := a.grad) is not None]
         pairs = [_Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in found]
@@ -125,13 +125,13 @@ class Backward:
 
     def run(self) -> None:
         self._collect()
-        if any(isinstance(step.op, Called) for step in self.steps):
+        if any(isinstance(step.op, PullbackCall) for step in self.steps):
             self.by_hand = ByHand(self.pairs, self.blocks, self.cotangents)
         # Blocks of memory: those that depend on an array with a gradient are active, those that a result depends on
         # are asked for. Of all others a cotangent is zero whatever the slopes are.
         active = {pair.place.block for pair in self.pairs}
         for step in self.steps:
-            if isinstance(step.op, Called) and self.by_hand is not None:
+            if isinstance(step.op, PullbackCall) and self.by_hand is not None:
                 self.by_hand.require_gradients(step.op, active)
             if not active.isdisjoint(step.float_reads):
                 active.update(step.float_writes)
@@ -222,10 +222,10 @@ class Backward:
                     if is_needed:
                         target, source = self.blocks.place(op.target), self.blocks.place(op.source)
                         self.values.set(target, self.values.kept(source))  # they may overlap
-                case Constant() as op:
+                case NewContents() as op:
                     if is_needed:
                         self.values.set(self.blocks.place(op.target), op.values)
-                case Called():
+                case PullbackCall():
                     pass
 
     def _needed_later(self) -> list[bool]:
@@ -276,10 +276,10 @@ class Backward:
     def _back(self, step: _Step, active: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
         match step.op:
-            case Called() as op:
+            case PullbackCall() as op:
                 assert self.by_hand is not None
                 asked |= self.by_hand.call(op)
-            case Constant() as op:
+            case NewContents() as op:
                 if op.is_update and self.by_hand is not None:
                     self.by_hand.require_no_update(self.blocks.place(op.target).block)
                 cotangents.clear(self.blocks.place(op.target), asked)
@@ -334,7 +334,7 @@ class Backward:
                 regions[i] = kept if isinstance(kept, Region) else self.values.at(place)
         return [*operands_on(gpu, op, regions), *(self.cotangents.values(step.place(i)) for i in given)]
 
-    def _addresses(self, step: _Step, launch: Launch, given: Sequence[int]) -> tuple[list[int], list[np.ndarray]]:
+    def _addresses(self, step: _Step, launch: LaunchSpec, given: Sequence[int]) -> tuple[list[int], list[np.ndarray]]:
         """Return the addresses of operands and cotangents, and the copies to keep while these are used."""
         addresses, copies = [], []
         for i in launch.operand_params:
@@ -350,7 +350,7 @@ class Backward:
         return addresses, copies
 
     def _add(
-        self, step: _Step, launch: Launch, wanted: Sequence[int], found: Mapping[int, Any], asked: set[int]
+        self, step: _Step, launch: LaunchSpec, wanted: Sequence[int], found: Mapping[int, Any], asked: set[int]
     ) -> None:
         """Cotangents of results are used up, those `found` of operands are there."""
         cotangents, roles = self.cotangents, launch.roles
@@ -372,7 +372,7 @@ def _regions(
     for op in ops:
         if isinstance(op, Launched):
             yield from (region for region in op.regions if region is not None)
-        elif isinstance(op, Called):
+        elif isinstance(op, PullbackCall):
             yield from (leaf.region for array in op.touched for leaf in array.leaves)
         else:
             yield from (*op.reads, *op.writes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.builtins.language import algebra
-from jaxwarp.builtins.language.function import Function, Table, require_float
+from jaxwarp.builtins.language.function import Function, FunctionTable, require_float
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.rotations import in_double, normalized, require_like, require_quat, require_vec3
 from jaxwarp.builtins.language.smooth import norm
@@ -18,7 +18,7 @@ from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import IDENTITY_ROTATION, quat_product, quat_rotated
 from jaxwarp.types import Quat, Scalar, Vec
 
-_angles = Table("Quaternions")
+_angles = FunctionTable("Quaternions")
 
 
 def _about(axis: int, angle: Any) -> np.ndarray:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.builtins.language.function import Function, Table, require_vec
+from jaxwarp.builtins.language.function import Function, FunctionTable, require_vec
 from jaxwarp.builtins.language.ops import Ops, literal_type
 from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Mat, Scalar, Vec, as_dtype, float32, int32
 
-_constructors = Table("Constructors")
+_constructors = FunctionTable("Constructors")
 
 
 def _component_type(name: str, args: tuple[Operand, ...], dtype: Any) -> Scalar:

@@ -223,7 +223,7 @@ def _typed(result: Any) -> Any:
     return HostValue.of(Vec(*result.shape, dtype) if result.ndim == 1 else Mat(*result.shape, dtype), result)
 
 
-class Table:
+class FunctionTable:
     """Collects the functions of a file."""
 
     def __init__(self, group: str):

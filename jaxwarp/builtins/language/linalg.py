@@ -11,7 +11,14 @@ import numpy as np
 
 from jaxwarp.builtins.language import algebra
 from jaxwarp.builtins.language.cofactors import adjugate, determinant
-from jaxwarp.builtins.language.function import Function, Table, require_float, require_mat, require_row, require_vec
+from jaxwarp.builtins.language.function import (
+    Function,
+    FunctionTable,
+    require_float,
+    require_mat,
+    require_row,
+    require_vec,
+)
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.smooth import root
 from jaxwarp.builtins.language.values import Bundle, Operand, describe
@@ -21,8 +28,8 @@ from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue
 from jaxwarp.types import Mat, Quat, Vec
 
-_vectors = Table("Vectors")
-_matrices = Table("Matrices")
+_vectors = FunctionTable("Vectors")
+_matrices = FunctionTable("Matrices")
 
 
 def _length_squared(ops: Ops, v: Bundle) -> Value:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.builtins.language import algebra
-from jaxwarp.builtins.language.function import Function, Table, require_float
+from jaxwarp.builtins.language.function import Function, FunctionTable, require_float
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.smooth import angle_ratio, norm, sinc_and_cos
 from jaxwarp.builtins.language.values import Bundle, Operand, describe
@@ -21,7 +21,7 @@ from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, quat_rotated
 from jaxwarp.types import SCALAR_BY_DTYPE, Aggregate, Mat, Quat, Scalar, Vec, as_dtype, float32
 
-_quaternions = Table("Quaternions")
+_quaternions = FunctionTable("Quaternions")
 
 Ref = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.builtins.language.function import Function, Interval, Table, require_vec
+from jaxwarp.builtins.language.function import Function, FunctionTable, Interval, require_vec
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
 from jaxwarp.builtins.scalar_ops import ELEMENTARY, ROWS, row_of_atomic
@@ -59,9 +59,9 @@ def _row_function(group: str, name: str, parameters: str) -> Function:
     return Function(name, group, signature, builtin.doc, body, ref, domain, ulp)
 
 
-_arithmetic = Table("Arithmetic")
-_bits = Table("Bits")
-_choices = Table("Choosing and interpolating")
+_arithmetic = FunctionTable("Arithmetic")
+_bits = FunctionTable("Bits")
+_choices = FunctionTable("Choosing and interpolating")
 
 
 def _mul_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ def _of_values(operation: Callable[..., Any], ref: Callable[..., Any]) -> Callab
     return lambda *args: (operation if any(isinstance(a, HostValue) for a in args) else ref)(*args)
 
 
-def _operator(table: Table, name: str, row: str, symbol: str, kind: str) -> None:
+def _operator(table: FunctionTable, name: str, row: str, symbol: str, kind: str) -> None:
     doc, ref = f"The operator `a {symbol} b`. {ROWS[row].doc}", ROWS[row].ref
     ref = _of_values(getattr(operator, row), ref) if row in ("add", "sub") else ref
     signature = f"{name}(a: {kind}, b: {kind}) -> {kind}"
@@ -313,7 +313,7 @@ def _smoothstep(ops: Ops, a: Operand, b: Operand, x: Operand) -> Operand:
     return ops.call("mul", ops.call("mul", t, t), ops.call("sub", 3.0, ops.call("mul", 2.0, t)))
 
 
-_tests = Table("Comparison and logic")
+_tests = FunctionTable("Comparison and logic")
 
 
 def _float_test(name: str, every: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.builtins.language import algebra
-from jaxwarp.builtins.language.function import Function, Table
+from jaxwarp.builtins.language.function import Function, FunctionTable
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.rotations import (
     float_dtype,
@@ -31,8 +31,8 @@ from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import IDENTITY_ROTATION, quat_rotated, transform_product
 from jaxwarp.types import Mat, Quat, Transform, Vec
 
-_transforms = Table("Transforms")
-_spatial = Table("Spatial vectors")
+_transforms = FunctionTable("Transforms")
+_spatial = FunctionTable("Spatial vectors")
 
 _CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
 

@@ -12,7 +12,7 @@ from jaxwarp.analysis.integers.ranges import all_of
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, binary, conditional, negate
 from jaxwarp.codegen.cuda.locals import Local
 from jaxwarp.codegen.cuda.names import identifier
-from jaxwarp.codegen.cuda.statements import Line, StatementPrinter
+from jaxwarp.codegen.cuda.statements import StatementPrinter, TextLine
 from jaxwarp.errors import Loc
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Load, Op, Size, Tid, Value, While
 from jaxwarp.types import bool_
@@ -131,7 +131,7 @@ class ControlPrinter(StatementPrinter):
         candidates += self.locals.named(result)
         return next((c for c in candidates if c not in taken and self.locals.is_free(c, result)), None)
 
-    def nested(self, block: Block, targets: Sequence[Local | None]) -> list[Line]:
+    def nested(self, block: Block, targets: Sequence[Local | None]) -> list[TextLine]:
         """The lines of a branch."""
         outer, self.lines = self.lines, []
         self.locals.open()
@@ -142,7 +142,7 @@ class ControlPrinter(StatementPrinter):
         lines, self.lines = self.lines, outer
         return lines
 
-    def print_if(self, condition: Expr, then: list[Line], orelse: list[Line], loc: Loc | None) -> None:
+    def print_if(self, condition: Expr, then: list[TextLine], orelse: list[TextLine], loc: Loc | None) -> None:
         if not then and not orelse:
             return
         if not then:
@@ -158,7 +158,7 @@ class ControlPrinter(StatementPrinter):
             self.lines += orelse
         self.line("}")
 
-    def is_single_if(self, lines: list[Line]) -> bool:
+    def is_single_if(self, lines: list[TextLine]) -> bool:
         """Return whether the lines are one `if` statement, with all its branches."""
         first, *rest = lines
         inner = self.depth + 1

@@ -11,12 +11,12 @@ from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.functions import Functions
-from jaxwarp.codegen.cuda.layout import Grid, Layout
+from jaxwarp.codegen.cuda.layout import Grid, ParameterLayout
 from jaxwarp.codegen.cuda.liveness import count_uses
-from jaxwarp.codegen.cuda.loops import ANY_NUMBER, Loop, loop_for
+from jaxwarp.codegen.cuda.loops import ANY_NUMBER, GridLoop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
-from jaxwarp.codegen.cuda.statements import Line
+from jaxwarp.codegen.cuda.statements import TextLine
 from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
@@ -102,15 +102,15 @@ def print_cuda(
     names = Names({name, "trips", "range_count", *PRELUDE, *functions.names, *_called(kernel)})
     plan = plan_reductions(kernel, count_uses(kernel), grid or ())
     is_once = not options.grid_stride and plan.is_empty
-    layout = Layout(kernel, names, index_bits, plan.shared, grid, is_aligned, is_once)
+    layout = ParameterLayout(kernel, names, index_bits, plan.shared, grid, is_aligned, is_once)
     printer = ControlPrinter(kernel, names, layout, plan, functions, comments)
     loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
-    before = [*(Line(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
+    before = [*(TextLine(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
     _print_thread(printer, kernel, loop)
-    after = [*loop.after(), *(Line(1, text, None) for text in printer.reductions.after())]
+    after = [*loop.after(), *(TextLine(1, text, None) for text in printer.reductions.after())]
     body = [*before, *printer.lines, *after]
     head = _signature(name, layout.signature(), options.bounds or (options.block,))
-    lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
+    lines = [*(TextLine(0, text, None) for text in head), *body, TextLine(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
     helpers = _helpers(text, functions.text(), printer.atomics.text())
     count = helpers.count("\n")
@@ -128,7 +128,7 @@ def print_cuda(
     )
 
 
-def _print_thread(printer: ControlPrinter, kernel: Kernel, loop: Loop) -> None:
+def _print_thread(printer: ControlPrinter, kernel: Kernel, loop: GridLoop) -> None:
     """The body of the loop over threads."""
     printer.depth = loop.depth
     indices: dict[int, str] = {}

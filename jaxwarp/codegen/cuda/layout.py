@@ -21,7 +21,7 @@ _MOST_THREADS_ONCE = 2**32 - 1024
 _MOST_ELEMENTS = 2**31
 
 
-class Layout:
+class ParameterLayout:
     """Names and geometry of a kernel's parameters.
 
     Attributes:

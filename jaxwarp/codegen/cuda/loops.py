@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterable
 
 from jaxwarp.codegen.cuda.expression import Expr, binary, literal
-from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.layout import ParameterLayout
 from jaxwarp.codegen.cuda.names import Names
-from jaxwarp.codegen.cuda.statements import Line
-from jaxwarp.codegen.cuda.sums.reductions import LONG_ROW, MOST_BLOCKS, Plan, Reductions
+from jaxwarp.codegen.cuda.statements import TextLine
+from jaxwarp.codegen.cuda.sums.reductions import LONG_ROW, MOST_BLOCKS, ReductionPlan, Reductions
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, Load, While, walk
 from jaxwarp.types import int32, uint32
@@ -29,7 +29,7 @@ _LITTLE = 32
 _MANY_THREADS = 1 << 21  # that leave a device full when there are fewer by AT_ONCE
 
 
-class Loop:
+class GridLoop:
     """One thread for each element, or strides over the grid.
 
     Attributes:
@@ -40,15 +40,15 @@ class Loop:
     depth = 2
     most_blocks: int | None = None
 
-    def __init__(self, layout: Layout, is_once: bool):
+    def __init__(self, layout: ParameterLayout, is_once: bool):
         self.layout = layout
         self.is_once = is_once
 
-    def before(self) -> list[Line]:
+    def before(self) -> list[TextLine]:
         header = self.layout.thread_header() if self.is_once else self.layout.loop_header()
         return _lines(1, header)
 
-    def after(self) -> list[Line]:
+    def after(self) -> list[TextLine]:
         return _lines(1, ["}"])
 
     def index(self, axis: int) -> Expr:
@@ -56,30 +56,30 @@ class Loop:
         return self.layout.thread_index(axis)
 
 
-class Together(Loop):
+class Together(GridLoop):
     """Strides over the grid, some at a time."""
 
-    def __init__(self, layout: Layout, names: Names, at_once: int, most_blocks: int | None = None):
+    def __init__(self, layout: ParameterLayout, names: Names, at_once: int, most_blocks: int | None = None):
         super().__init__(layout, False)
         self._together = _Together(layout.thread, names, at_once)
         self._stride = names.fresh("stride")
         self.most_blocks = most_blocks
 
-    def before(self) -> list[Line]:
+    def before(self) -> list[TextLine]:
         return _lines(1, [self._together.opening])
 
-    def after(self) -> list[Line]:
+    def after(self) -> list[TextLine]:
         stride = f"const unsigned int {self._stride} = gridDim.x * blockDim.x;"
         first, end = "blockIdx.x * blockDim.x + threadIdx.x", f"(unsigned int){self.layout.total}"
         return _lines(1, ["};", stride, *self._together.loops(first, end, self._stride)])
 
 
-class Rows(Loop):
+class Rows(GridLoop):
     """Along the last axis: a block has a piece of a row at a time, and what is summed over rows is, after each."""
 
     depth = 3
 
-    def __init__(self, layout: Layout, reductions: Reductions, block: int, at_once: int):
+    def __init__(self, layout: ParameterLayout, reductions: Reductions, block: int, at_once: int):
         super().__init__(layout, False)
         self._extents = [n or 0 for n in layout.grid]
         self._reductions = reductions
@@ -97,7 +97,7 @@ class Rows(Loop):
         self._piece, self._row, self._end = (names.fresh(n) for n in ("piece", "row", "row_end"))
         self._together = _Together(layout.thread, names, at_once)
 
-    def before(self) -> list[Line]:
+    def before(self) -> list[TextLine]:
         piece, count = self._piece, self._rows * self._pieces
         row = f"{piece} / {self._pieces}u" if self._pieces > 1 else piece
         lines = [f"const unsigned int {self._row} = {row};"]
@@ -109,7 +109,7 @@ class Rows(Loop):
         loop = f"for (unsigned int {piece} = blockIdx.x; {piece} < {count}u; {piece} += gridDim.x) {{"
         return [*_lines(1, [loop]), *_lines(2, lines)]
 
-    def after(self) -> list[Line]:
+    def after(self) -> list[TextLine]:
         columns, length = self._extents[-1], self._length
         begin = f"{self._piece} % {self._pieces}u * {length}u" if self._pieces > 1 else "0u"
         full = f"{begin} + {length}u" if self._pieces > 1 else f"{columns}u"
@@ -152,7 +152,9 @@ class _Together:
         ]
 
 
-def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions, block: int, is_once: bool) -> Loop:
+def loop_for(
+    kernel: Kernel, plan: ReductionPlan, layout: ParameterLayout, reductions: Reductions, block: int, is_once: bool
+) -> GridLoop:
     """Return the loop of a kernel's threads over the grid. `is_once`: each has one element, if it sums nothing."""
     at_once = _at_once(kernel, plan)
     if plan.rows:
@@ -162,17 +164,17 @@ def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions,
     if plan.is_empty and at_once > 1 and _loads_little(kernel, layout):
         threads = math.prod(n or 0 for n in layout.grid)
         return Together(layout, layout.names, AT_ONCE, -(-threads // (AT_ONCE * block)))
-    return Loop(layout, is_once)
+    return GridLoop(layout, is_once)
 
 
-def _loads_little(kernel: Kernel, layout: Layout) -> bool:
+def _loads_little(kernel: Kernel, layout: ParameterLayout) -> bool:
     """Return whether many threads load so little each that, with one element each, they would leave the memory idle."""
     threads = math.prod(n or 0 for n in layout.grid)
     loaded = sum(op.param.dtype.bytes for op in walk(kernel.body) if isinstance(op, Load) and op.param in kernel.params)
     return _MANY_THREADS <= threads < ANY_NUMBER and 0 < loaded <= _LITTLE
 
 
-def _at_once(kernel: Kernel, plan: Plan) -> int:
+def _at_once(kernel: Kernel, plan: ReductionPlan) -> int:
     """Return the number of elements that a thread should do together: several if the code is short and has no loops."""
     ops = list(walk(kernel.body))
     if len(ops) > _MOST_OPERATIONS or any(
@@ -182,5 +184,5 @@ def _at_once(kernel: Kernel, plan: Plan) -> int:
     return 2 * AT_ONCE if len(ops) <= _FEW_OPERATIONS else AT_ONCE
 
 
-def _lines(depth: int, texts: Iterable[str]) -> list[Line]:
-    return [Line(depth, text, None) for text in texts]
+def _lines(depth: int, texts: Iterable[str]) -> list[TextLine]:
+    return [TextLine(depth, text, None) for text in texts]

@@ -27,7 +27,7 @@ _WORTH = 1.1
 
 
 @dataclass(frozen=True)
-class Limits:
+class OccupancyLimits:
     """The most warps and blocks that a multiprocessor holds."""
 
     warps: int
@@ -35,16 +35,16 @@ class Limits:
 
 
 _LIMITS = {
-    75: Limits(32, 16),
-    80: Limits(64, 32),
-    86: Limits(48, 16),
-    87: Limits(48, 16),
-    89: Limits(48, 24),
-    90: Limits(64, 32),
-    100: Limits(64, 32),
-    103: Limits(64, 32),
-    120: Limits(48, 24),
-    121: Limits(48, 24),
+    75: OccupancyLimits(32, 16),
+    80: OccupancyLimits(64, 32),
+    86: OccupancyLimits(48, 16),
+    87: OccupancyLimits(48, 16),
+    89: OccupancyLimits(48, 24),
+    90: OccupancyLimits(64, 32),
+    100: OccupancyLimits(64, 32),
+    103: OccupancyLimits(64, 32),
+    120: OccupancyLimits(48, 24),
+    121: OccupancyLimits(48, 24),
 }
 
 
@@ -80,7 +80,7 @@ def fullest_block(registers: int, arch: int) -> tuple[int, int]:
     return block, warps_of(registers, block, limits) * _WARP // block
 
 
-def warps_of(registers: int, block: int, limits: Limits) -> int:
+def warps_of(registers: int, block: int, limits: OccupancyLimits) -> int:
     """Return the number of warps that a multiprocessor holds, in blocks of this size."""
     each = -(-max(1, registers) * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
     room = min(limits.warps, _REGISTERS // each // _WARPS_AT_ONCE * _WARPS_AT_ONCE)

@@ -26,14 +26,14 @@ from jaxwarp.codegen.cuda.expression import (
     unary,
 )
 from jaxwarp.codegen.cuda.functions import Functions
-from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.layout import ParameterLayout
 from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.operators import Operators
 from jaxwarp.codegen.cuda.packs import Access, Pack, integers_of, packs_of
 from jaxwarp.codegen.cuda.prints import print_calls
-from jaxwarp.codegen.cuda.sums.reductions import Plan, Reductions
+from jaxwarp.codegen.cuda.sums.reductions import ReductionPlan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tell, Tid, Value
@@ -44,7 +44,7 @@ _LONGEST_EXPRESSION = 72
 _ATOM = re.compile(r"-?[\w.]+")
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of the text: its nesting, and the kernel line it comes from."""
 
     depth: int
@@ -56,7 +56,13 @@ class StatementPrinter:
     """Prints operations without blocks. `control.py` adds those with."""
 
     def __init__(
-        self, kernel: Kernel, names: Names, layout: Layout, plan: Plan, functions: Functions, comments: bool
+        self,
+        kernel: Kernel,
+        names: Names,
+        layout: ParameterLayout,
+        plan: ReductionPlan,
+        functions: Functions,
+        comments: bool,
     ):
         self.layout = layout
         self.functions = functions
@@ -67,7 +73,7 @@ class StatementPrinter:
         self.atomics = AtomicHelpers()
         self.reductions = Reductions(plan, layout, names, self.atomics)
         self.private = frozenset(kernel.locals)
-        self.lines: list[Line] = []
+        self.lines: list[TextLine] = []
         self.depth = 2
         self.exprs: dict[Value, Expr] = {}
         self.pending: dict[Value, Expr] = {}
@@ -85,8 +91,8 @@ class StatementPrinter:
             self._commented = (loc.file, loc.line)
             source = linecache.getline(loc.file, loc.line).strip()
             if source:
-                self.lines.append(Line(self.depth, f"// {source}".rstrip("\\"), loc))
-        self.lines.append(Line(self.depth, text, loc))
+                self.lines.append(TextLine(self.depth, f"// {source}".rstrip("\\"), loc))
+        self.lines.append(TextLine(self.depth, text, loc))
 
     # Values
 

@@ -17,7 +17,7 @@ from jaxwarp.fem.calls import constant
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.places import metric_functions, of_cells, of_sides
 from jaxwarp.fem.space.mapper import DofMapper
-from jaxwarp.fem.space.shapes import Shape, shape_functions
+from jaxwarp.fem.space.shapes import ShapeFunctions, shape_functions
 from jaxwarp.fem.types import matrix, sample_type, vector
 from jaxwarp.types import Mat, Scalar
 
@@ -78,7 +78,7 @@ def unit_function(dtype: Any, scalar: Any) -> Any:
 
 
 @functools.cache
-def discrete_kind(geometry: Any, shape: Shape, mapper: DofMapper) -> Any:
+def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper) -> Any:
     """The struct of fields with values at nodes."""
     scalar, dtype = geometry.SCALAR, mapper.dtype
     count = len(shape.nodes)
@@ -157,7 +157,7 @@ def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
 
 
 @functools.cache
-def virtual_kind(geometry: Any, shape: Shape, mapper: DofMapper, dof_name: str, is_cells: bool) -> Any:
+def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_name: str, is_cells: bool) -> Any:
     """The struct of test and trial functions of a space, on cells or on sides."""
     scalar, dtype = geometry.SCALAR, mapper.dtype
     count = len(shape.nodes)

@@ -182,7 +182,7 @@ class Grid3D(_Grid):
 
 
 @boundaries
-class Mesh(Geometry):
+class VertexMesh(Geometry):
     """Cells between given vertices."""
 
     def __init__(
@@ -316,7 +316,7 @@ def _require_indices(what: str, indices: HostArray, width: int) -> None:
 
 
 @boundaries
-class Trimesh2D(Mesh):
+class Trimesh2D(VertexMesh):
     """Triangles in the plane.
 
     Args:
@@ -334,7 +334,7 @@ class Trimesh2D(Mesh):
 
 
 @boundaries
-class Trimesh3D(Mesh):
+class Trimesh3D(VertexMesh):
     """Triangles in space; arguments as of `Trimesh2D`."""
 
     def __init__(
@@ -345,7 +345,7 @@ class Trimesh3D(Mesh):
 
 
 @boundaries
-class Quadmesh2D(Mesh):
+class Quadmesh2D(VertexMesh):
     """Quadrilaterals in the plane, whose vertices go around; arguments as of `Trimesh2D`."""
 
     def __init__(
@@ -356,7 +356,7 @@ class Quadmesh2D(Mesh):
 
 
 @boundaries
-class Quadmesh3D(Mesh):
+class Quadmesh3D(VertexMesh):
     """Quadrilaterals in space; arguments as of `Trimesh2D`."""
 
     def __init__(
@@ -367,7 +367,7 @@ class Quadmesh3D(Mesh):
 
 
 @boundaries
-class Tetmesh(Mesh):
+class Tetmesh(VertexMesh):
     """Tetrahedra; arguments as of `Trimesh2D`."""
 
     def __init__(
@@ -378,7 +378,7 @@ class Tetmesh(Mesh):
 
 
 @boundaries
-class Hexmesh(Mesh):
+class Hexmesh(VertexMesh):
     """Hexahedra: four vertices around below, then those above them; arguments as of `Trimesh2D`."""
 
     def __init__(

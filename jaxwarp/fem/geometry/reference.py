@@ -15,7 +15,7 @@ from jaxwarp.fem.types import vector
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceElement:
     """An element of measure `measure`. Samples in triangles have three barycentric coordinates, in others those of the
     axes."""
 
@@ -51,13 +51,13 @@ class Reference:
 class Element(enum.Enum):
     """The shapes of cells and sides."""
 
-    LINE_SEGMENT = Reference(((0,), (1,)))
-    TRIANGLE = Reference(((0, 0), (1, 0), (0, 1)), ((0, 1), (1, 2), (2, 0)), "LINE_SEGMENT")
-    SQUARE = Reference(((0, 0), (1, 0), (1, 1), (0, 1)), ((0, 1), (1, 2), (2, 3), (3, 0)), "LINE_SEGMENT")
-    TETRAHEDRON = Reference(
+    LINE_SEGMENT = ReferenceElement(((0,), (1,)))
+    TRIANGLE = ReferenceElement(((0, 0), (1, 0), (0, 1)), ((0, 1), (1, 2), (2, 0)), "LINE_SEGMENT")
+    SQUARE = ReferenceElement(((0, 0), (1, 0), (1, 1), (0, 1)), ((0, 1), (1, 2), (2, 3), (3, 0)), "LINE_SEGMENT")
+    TETRAHEDRON = ReferenceElement(
         ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)), ((0, 2, 1), (1, 2, 3), (0, 1, 3), (0, 3, 2)), "TRIANGLE"
     )
-    CUBE = Reference(
+    CUBE = ReferenceElement(
         ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)),
         ((0, 3, 2, 1), (4, 5, 6, 7), (0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (3, 0, 4, 7)),
         "SQUARE",

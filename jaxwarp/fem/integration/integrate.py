@@ -27,7 +27,7 @@ ASSEMBLIES = (None, "generic", "dispatch", "nodal")
 
 
 @dataclass(frozen=True)
-class Form:
+class BoundIntegrand:
     """An integrand with what it is given."""
 
     what: str
@@ -49,7 +49,7 @@ class Form:
         return self.domain.geometry.device
 
 
-def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) -> Form:
+def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) -> BoundIntegrand:
     """Checks an integrand's arguments.
 
     Raises:
@@ -87,7 +87,7 @@ def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) 
             )
     for name, field in fields.items():
         require_on(f"{what}: fields: {name}", field, chosen)
-    return Form(what, integrand, chosen, fields, values, test, trial)
+    return BoundIntegrand(what, integrand, chosen, fields, values, test, trial)
 
 
 def _require_names(what: str, integrand: Integrand, role: str, given: Mapping[str, Any]) -> None:
@@ -171,7 +171,7 @@ def integrate(
     return _bilinear(form, points, (nodes, columns), accumulate, output_dtype, output, add, False)
 
 
-def _nodal(form: Form, quadrature: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
+def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
     test, trial, domain = form.test, form.trial, form.domain
     if test is None or quadrature is not None:
         raise KernelValueError(
@@ -202,7 +202,7 @@ def _same_nodes(a: Any, b: Any) -> bool:
     return a.geometry is b.geometry and np.array_equal(a.space.topology.table, b.space.topology.table)
 
 
-def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
+def _functional(form: BoundIntegrand, points: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
     shape = (form.domain.element_count(), points.weights.shape[1])
     domain, fields, values = form.arguments
     inputs = [domain, points, fields, values]
@@ -222,7 +222,7 @@ def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, out
     return output
 
 
-def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
+def _require_output(form: BoundIntegrand, output: Any, dtype: Any, count: int) -> Any:
     """An array of floats that has room for a result."""
     if not isinstance(output, HostArray) or output.ndim != 1:
         raise KernelTypeError(
@@ -236,19 +236,19 @@ def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
     return output
 
 
-def _require_floats(form: Form, name: str, dtype: Any) -> None:
+def _require_floats(form: BoundIntegrand, name: str, dtype: Any) -> None:
     if not element_scalar(dtype).is_float:
         raise KernelTypeError(f"{form.what}: {name}: expected floats, got {dtype}", hint="integrals are no integers")
 
 
-def _output_scalar(form: Form, output_dtype: Any) -> Any:
+def _output_scalar(form: BoundIntegrand, output_dtype: Any) -> Any:
     found = element_scalar(as_dtype(output_dtype)) if output_dtype is not None else form.domain.geometry.scalar_type
     _require_floats(form, "output_dtype", found)
     return found
 
 
-def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_dtype: Any, output: Any, add: bool,
-            is_nodal: bool) -> Any:  # fmt: skip
+def _linear(form: BoundIntegrand, points: Any, nodes: np.ndarray, accumulate: Any, output_dtype: Any, output: Any,
+            add: bool, is_nodal: bool) -> Any:  # fmt: skip
     test = form.test
     assert test is not None
     count, dtype = test.space.VALUE_DOF_COUNT, test.space.dof_dtype
@@ -272,8 +272,8 @@ def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_
     return evaluated(kernel, nodes.shape, inputs, [(test.space.node_count(), dtype)], form.device)[0]
 
 
-def _bilinear(form: Form, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any, output_dtype: Any,
-              output: Any, add: bool, is_nodal: bool) -> Any:  # fmt: skip
+def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any,
+              output_dtype: Any, output: Any, add: bool, is_nodal: bool) -> Any:  # fmt: skip
     test, trial = form.test, form.trial
     assert test is not None
     assert trial is not None

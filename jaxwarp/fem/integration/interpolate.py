@@ -20,7 +20,7 @@ from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
-from jaxwarp.fem.integration.integrate import Form, make_form
+from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
 from jaxwarp.fem.space.spaces import FunctionSpace, SpaceRestriction
@@ -102,7 +102,7 @@ def interpolate(
     return dest
 
 
-def _require_fitting(form: Form, dest: Any, at: Any, dest_space: Any) -> None:
+def _require_fitting(form: BoundIntegrand, dest: Any, at: Any, dest_space: Any) -> None:
     """Check that the values to write and the places to write to fit each other.
 
     Raises:
@@ -156,7 +156,7 @@ def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
     return None
 
 
-def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> Any:
+def _to_nodes(form: BoundIntegrand, space: Any, values: Any, reduction: str) -> Any:
     topology, domain = space.topology, form.domain
     if topology.is_discontinuous and domain.has_outer_cells:
         raise KernelValueError(
@@ -234,7 +234,7 @@ def _divide(
         values[node] = old[node]
 
 
-def _at_points(form: Form, quadrature: Quadrature, dest: Any) -> None:
+def _at_points(form: BoundIntegrand, quadrature: Quadrature, dest: Any) -> None:
     shape = (form.domain.element_count(), quadrature.max_points_per_element())
     if dest is not None and dest.shape[0] < shape[0] * shape[1]:
         raise KernelValueError(
@@ -244,7 +244,7 @@ def _at_points(form: Form, quadrature: Quadrature, dest: Any) -> None:
     _write(form, kernel, shape, [*form.arguments, quadrature.arguments], dest)
 
 
-def _write(form: Form, kernel: Any, shape: Any, inputs: list[Any], dest: Any) -> None:
+def _write(form: BoundIntegrand, kernel: Any, shape: Any, inputs: list[Any], dest: Any) -> None:
     """Launches a kernel that writes to the first elements of an array, which may be one that it reads."""
     if dest is None:
         wp.launch(kernel, shape, inputs, [], device=form.device)
@@ -280,7 +280,7 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
     return at_points
 
 
-def _anywhere(form: Form, dim: int, dest: Any) -> None:
+def _anywhere(form: BoundIntegrand, dim: int, dest: Any) -> None:
     if dest is not None and dest.shape[0] < dim:
         raise KernelValueError(f"{form.what}: dest: expected room for {dim} samples, got {dest.shape[0]}")
     scalar = form.domain.geometry.scalar_type

@@ -43,7 +43,7 @@ def _regular_simplex(dimension: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ShapeFunctions:
     """The shape functions of an element.
 
     They are products of polynomials in one variable (`is_product`), whose coefficients are (node of the axis, power);
@@ -132,7 +132,7 @@ class Shape:
 
 
 @functools.cache
-def make_shape(element: Element, degree: int, basis: ElementBasis | None, family: Polynomial | None) -> Shape:
+def make_shape(element: Element, degree: int, basis: ElementBasis | None, family: Polynomial | None) -> ShapeFunctions:
     """The shape functions of a degree.
 
     Raises:
@@ -152,16 +152,16 @@ def make_shape(element: Element, degree: int, basis: ElementBasis | None, family
         raise KernelValueError(f"{what}: degree: serendipity elements of simplices have at most degree 2, got {degree}")
     if degree == 1 and basis is ElementBasis.SERENDIPITY:
         basis = ElementBasis.LAGRANGE
-    return Shape(element, degree, basis, family or Polynomial.LOBATTO_GAUSS_LEGENDRE)
+    return ShapeFunctions(element, degree, basis, family or Polynomial.LOBATTO_GAUSS_LEGENDRE)
 
 
 @functools.cache
-def shape_functions(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+def shape_functions(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
     """`weight(coefficients, x, k)` and `weight_gradient(coefficients, x, k)`, by x."""
     return _products(shape, scalar) if shape.is_product else _sums(shape, scalar)
 
 
-def _products(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+def _products(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
     count, dimension = shape.degree + 1, shape.element.dimension
     made = vector(dimension, scalar)
 
@@ -213,7 +213,7 @@ def _products(shape: Shape, scalar: Any) -> tuple[Any, Any]:
     return weight, weight_gradient
 
 
-def _sums(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+def _sums(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
     exponents, dimension = shape.exponents, shape.element.dimension
     made = vector(dimension, scalar)
 

@@ -17,7 +17,7 @@ from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
-from jaxwarp.fem.space.shapes import ElementBasis, Shape, make_shape
+from jaxwarp.fem.space.shapes import ElementBasis, ShapeFunctions, make_shape
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 
@@ -26,7 +26,7 @@ from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 class SpaceTopology:
     """The nodes of cells, and which of them are shared."""
 
-    def __init__(self, geometry: Geometry, shape: Shape, discontinuous: bool) -> None:
+    def __init__(self, geometry: Geometry, shape: ShapeFunctions, discontinuous: bool) -> None:
         self.geometry, self.shape = geometry, shape
         self.is_discontinuous = discontinuous or shape.degree == 0
         self._array: Any = None
@@ -123,7 +123,7 @@ class SpaceTopology:
 class BasisSpace:
     """Shape functions on a geometry."""
 
-    def __init__(self, geometry: Geometry, shape: Shape, discontinuous: bool) -> None:
+    def __init__(self, geometry: Geometry, shape: ShapeFunctions, discontinuous: bool) -> None:
         self.geometry, self.shape = geometry, shape
         self.topology = SpaceTopology(geometry, shape, discontinuous)
 
@@ -155,7 +155,7 @@ class FunctionSpace:
         return self.basis.topology
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ShapeFunctions:
         return self.basis.shape
 
     @property

@@ -11,7 +11,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.buffers import Buffer
-from jaxwarp.ffi.callbacks.handler import Target
+from jaxwarp.ffi.callbacks.handler import CallbackTarget
 from jaxwarp.ffi.launch.lowering import TARGET
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.scope import Scope
@@ -40,7 +40,7 @@ class _Entry:
 
     def __init__(self, name: str, func: Callback, is_graph_compatible: bool):
         self.func = func
-        self.target = Target(name, "callback", self._run, is_graph_compatible)
+        self.target = CallbackTarget(name, "callback", self._run, is_graph_compatible)
 
     def _run(self, frame: xla.CallFrame, scope: Scope) -> None:
         inputs, outputs = (

@@ -28,7 +28,7 @@ Run = Callable[[xla.CallFrame, Scope], None]
 """What a call does. It names itself in `scope.title`."""
 
 
-class Target:
+class CallbackTarget:
     """A name that XLA calls. Its handlers live as long as the process: programs that are compiled hold their addresses.
 
     Args:
@@ -112,7 +112,7 @@ def _finish() -> None:
             array.block_until_ready()
 
 
-_kept: list[Target] = []  # XLA has addresses of their handlers, also where a registration failed half-way
+_kept: list[CallbackTarget] = []  # XLA has addresses of their handlers, also where a registration failed half-way
 
 
 def _open(frame: xla.CallFrame, platform: str, what: str) -> Scope:

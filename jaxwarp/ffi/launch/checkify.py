@@ -13,8 +13,8 @@ from jaxwarp import compat
 from jaxwarp.errors import CheckError
 from jaxwarp.ffi.launch.debug import Reported, error_of_row, failures_raised, reporting
 from jaxwarp.ffi.launch.primitive import bind_launch, launch_p, sharded_launch_p
-from jaxwarp.ffi.launch.spec import Launch
-from jaxwarp.passes.checks.reports import HEAD, Layout
+from jaxwarp.ffi.launch.spec import LaunchSpec
+from jaxwarp.passes.checks.reports import HEAD, RecordLayout
 
 
 class KernelCheck(compat.JaxException):
@@ -39,7 +39,7 @@ class KernelCheck(compat.JaxException):
         return cls(traceback_info, reported, payload[0])
 
     def get_effect_type(self) -> Any:
-        shape = (Layout(self.reported.rank).row, 2)
+        shape = (RecordLayout(self.reported.rank).row, 2)
         return compat.ErrorEffect(KernelCheck, (jax.ShapeDtypeStruct(shape, np.uint32),))
 
     @property
@@ -56,7 +56,7 @@ kernel_checks = frozenset({KernelCheck})
 """For `jax.experimental.checkify.checkify(f, errors=jaxwarp.kernel_checks)`: the checks of debug mode."""
 
 
-def _first(record: Any, layout: Layout) -> Any:
+def _first(record: Any, layout: RecordLayout) -> Any:
     """The row of the first thread that failed, of a record that tells of one; its key alone if the row is lost."""
     rows = record[HEAD:].reshape(-1, layout.row, 2)
     is_first = (rows[:, 0] == record[0]).all(axis=-1)
@@ -65,7 +65,7 @@ def _first(record: Any, layout: Layout) -> Any:
 
 
 def _check(
-    primitive: Any, assert_func: Callable[..., Any], error: Any, enabled: Any, *operands: Any, launch: Launch
+    primitive: Any, assert_func: Callable[..., Any], error: Any, enabled: Any, *operands: Any, launch: LaunchSpec
 ) -> tuple[Any, Sequence[Any]]:
     """A launch, and what its record says as an error of checkify's."""
     if launch.debug is None or launch.debug.delivery != "error" or KernelCheck not in enabled:
@@ -73,7 +73,7 @@ def _check(
     launch = reporting(launch)
     *results, record = bind_launch(launch, operands)
     reported = Reported.of(launch)
-    new = KernelCheck(compat.traceback_here(), reported, _first(record, Layout(reported.rank)))
+    new = KernelCheck(compat.traceback_here(), reported, _first(record, RecordLayout(reported.rank)))
     return assert_func(error, (record[0] != 0).any(), new), results
 
 

@@ -24,7 +24,7 @@ from jaxwarp.codegen.abi import (
 from jaxwarp.codegen.progress import told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
+from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import Flat, on_cpu, prepared
 
@@ -75,12 +75,12 @@ class CodeKey(NamedTuple):
     is_aligned: bool = True
 
 
-def key_of(launch: Launch, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
+def key_of(launch: LaunchSpec, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
     """Return the key of a launch on arrays that hold values, its outputs too."""
     return CodeKey(launch.kernel, launch.fma, launch.grid, shapes, (), launch.in_order, gpus, launch.cuda)
 
 
-def key_of_call(launch: Launch, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
+def key_of_call(launch: LaunchSpec, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
     """Return the key of a launch whose outputs have memory of their own, which XLA or a tape gives it."""
     outputs = tuple(i for i, role in enumerate(launch.roles) if role == OUTPUT)
     return key_of(launch, shapes, gpus)._replace(outputs=outputs)

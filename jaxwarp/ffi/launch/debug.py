@@ -16,13 +16,13 @@ from jaxwarp.config import when_changed
 from jaxwarp.errors import CheckError, KernelValueError, located_text
 from jaxwarp.ffi.launch.code import key_of
 from jaxwarp.ffi.launch.on_memory import launch_on
-from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.texts import formatted
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.scope import Scope
-from jaxwarp.passes.checks.checked import Checked, Debug, checked
-from jaxwarp.passes.checks.reports import Layout, Report, first_row, number_of
+from jaxwarp.passes.checks.checked import CheckedKernel, Debug, checked
+from jaxwarp.passes.checks.reports import RecordLayout, Report, first_row, number_of
 from jaxwarp.passes.launches.tells import may_fail
 
 MODES = ("release", "debug")
@@ -75,17 +75,17 @@ def mode_of(kernel: Kernel) -> str | None:
     return kernel.module_option("mode")
 
 
-def record_shape(launch: Launch) -> tuple[Dim, ...]:
+def record_shape(launch: LaunchSpec) -> tuple[Dim, ...]:
     """Return the shape of a launch's record as a result of 32-bit words: JAX may have no 64-bit types."""
     debug = launch.debug
     assert debug is not None
-    return (*launch.grid[: debug.own], Layout(len(launch.grid) - debug.own).size, 2)
+    return (*launch.grid[: debug.own], RecordLayout(len(launch.grid) - debug.own).size, 2)
 
 
 @functools.lru_cache(maxsize=_CACHE)
 def _checked(
     kernel: KernelIR, debug: Debug, fma: bool, grid: tuple[Dim, ...], shapes: tuple[tuple[Dim, ...], ...]
-) -> Checked | None:
+) -> CheckedKernel | None:
     found = checked(kernel, debug, grid, shapes, fma=fma)
     if found is None:
         return None
@@ -93,7 +93,9 @@ def _checked(
     return replace(found, kernel=intern_kernel(found.kernel), scans=scans)
 
 
-def with_checks(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[Launch, Checked | None]:
+def with_checks(
+    launch: LaunchSpec, operand_shapes: Sequence[tuple[Dim, ...]]
+) -> tuple[LaunchSpec, CheckedKernel | None]:
     """The launch of the checked kernel: its last results are marks and the record. None: nothing can fail."""
     debug = launch.debug
     assert debug is not None
@@ -125,7 +127,7 @@ def _all_reports(kernel: KernelIR, debug: Debug, fma: bool) -> tuple[Report, ...
     return () if found is None else found.reports
 
 
-def reporting(launch: Launch) -> Launch:
+def reporting(launch: LaunchSpec) -> LaunchSpec:
     """The launch with its record as one more result."""
     debug = launch.debug
     assert debug is not None
@@ -143,14 +145,14 @@ class Reported:
     batched: int
 
     @classmethod
-    def of(cls, launch: Launch) -> Reported:
+    def of(cls, launch: LaunchSpec) -> Reported:
         """Return the instance for a launch whose failures are values."""
         assert launch.debug is not None
         assert launch.debug.numbered is not None
         return cls(launch.name, launch.debug.numbered, len(launch.grid), launch.debug.batched)
 
 
-def require_no_failure(launch: Launch, record: Any) -> None:
+def require_no_failure(launch: LaunchSpec, record: Any) -> None:
     """Raises what the record of a launch says, for which failures are values.
 
     Raises:
@@ -173,15 +175,15 @@ def failures_raised() -> Iterator[None]:
         raise CheckError(text) from None
 
 
-def error_of(launch: Launch, record: np.ndarray) -> CheckError | None:
+def error_of(launch: LaunchSpec, record: np.ndarray) -> CheckError | None:
     """Return the error in the record of a launch whose failures are values; None: there is none."""
     reported = Reported.of(launch)
     words = np.ascontiguousarray(record).view(np.int64).reshape(-1)
-    row = first_row(words.tolist(), Layout(reported.rank).row)
+    row = first_row(words.tolist(), RecordLayout(reported.rank).row)
     return None if row is None else error_of_row(row, reported)
 
 
-def launch_in(scope: Scope, launch: Launch, operands: Sequence[Any]) -> CheckError | None:
+def launch_in(scope: Scope, launch: LaunchSpec, operands: Sequence[Any]) -> CheckError | None:
     """A launch in the memory of a call or of the process, on all its arguments: the first failure, in debug mode."""
     found = None
     shapes = tuple(tuple(o.shape) for o in operands)
@@ -208,7 +210,7 @@ def error_of_row(row: Sequence[int], reported: Reported) -> CheckError:
     """The failure that a row of a record tells of."""
     number, reports = number_of(row), reported.reports
     report = reports[number] if number < len(reports) else Report(f"kernel {reported.name}: a check failed", None, 0)
-    slots = [*row, *[None] * (Layout(reported.rank).row - len(row))]
+    slots = [*row, *[None] * (RecordLayout(reported.rank).row - len(row))]
 
     def shown(slot: int, text_format: str) -> str:
         word = slots[slot]
@@ -239,16 +241,16 @@ def _tuple(entries: Sequence[str]) -> str:
 _OPEN, _CLOSE, _END = "\x02", "\x03", "\x1e"
 
 
-def scan_launches(launch: Launch, made: Launch, found: Checked) -> list[Launch]:
+def scan_launches(launch: LaunchSpec, made: LaunchSpec, found: CheckedKernel) -> list[LaunchSpec]:
     """The launches that find races, each with the marks of an array as its operand and a record as its result."""
     marks = made.results[len(launch.results) : -1]
     return [
-        Launch(scan.kernel, shape[:-1], (INPUT, OUTPUT), (made.results[-1],), fma=launch.fma, has_side_effect=True)
+        LaunchSpec(scan.kernel, shape[:-1], (INPUT, OUTPUT), (made.results[-1],), fma=launch.fma, has_side_effect=True)
         for scan, shape in zip(found.scans, marks, strict=True)
     ]
 
 
-def told(launch: Launch, found: Checked) -> str:
+def told(launch: LaunchSpec, found: CheckedKernel) -> str:
     """Return what a handler reports: a text for each report, with placeholders for the numbers of a row."""
     debug, rank = launch.debug, len(launch.grid)
     assert debug is not None

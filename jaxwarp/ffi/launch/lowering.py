@@ -15,13 +15,13 @@ from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.code import Gpus, code_of, key_of_call
 from jaxwarp.ffi.launch.image import CPU, CUDA, pack_cuda_payload, pack_image
-from jaxwarp.ffi.launch.spec import Dim, Launch, is_static
+from jaxwarp.ffi.launch.spec import Dim, LaunchSpec, is_static
 
 TARGET = "jaxwarp_launch"
 
 
 def call_attributes(
-    launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str, is_for_export: bool = True
+    launch: LaunchSpec, operand_shapes: Sequence[tuple[Dim, ...]], platform: str, is_for_export: bool = True
 ) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"; what is exported may meet other GPUs."""
     shapes, code = [*operand_shapes, *launch.results], _code(launch, operand_shapes, platform, is_for_export)
@@ -48,7 +48,7 @@ def call_attributes(
 
 
 def _code(
-    launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str, is_for_export: bool = True
+    launch: LaunchSpec, operand_shapes: Sequence[tuple[Dim, ...]], platform: str, is_for_export: bool = True
 ) -> LaunchCode:
     buffers = [*operand_shapes, *launch.results]
     shapes = tuple(tuple(buffers[b]) for b in launch.buffers)
@@ -66,7 +66,7 @@ def _image(code: LaunchCode) -> bytes:
 
 
 @with_deep_stack
-def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
+def scratch_attributes(launch: LaunchSpec, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
     """Return, for the CPU, the bytes of a buffer for copies of arrays (codegen/cpu/plan/copies.py), and its attributes.
 
     The buffer is a result after all others. 0 bytes: no buffer is wanted.

@@ -19,9 +19,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxwarp.analysis.shardable import Split
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch.spec import IN_OUT, Launch, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, LaunchSpec, is_static
 
-Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 MeshAxes = tuple[Any, ...]
 
 _NO_MESH = jax.sharding.AbstractMesh((), ())
@@ -58,7 +58,7 @@ _REDUCTIONS: dict[str, Callable[[Any, MeshAxes], Any]] = {
 
 
 @functools.lru_cache(maxsize=1024)
-def partitioned(bind: Bind, launch: Launch) -> Callable[..., list[Any]]:
+def partitioned(bind: Bind, launch: LaunchSpec) -> Callable[..., list[Any]]:
     """The launch as a function that XLA may partition."""
     whole = launch.replace(factors=None, origin=None)
 
@@ -81,7 +81,7 @@ def partitioned(bind: Bind, launch: Launch) -> Callable[..., list[Any]]:
     return function
 
 
-def _shardy_rule(launch: Launch) -> SdyShardingRule:
+def _shardy_rule(launch: LaunchSpec) -> SdyShardingRule:
     """The rule for the propagation of shardings: factors that cannot be cut are to be replicated."""
     names: dict[Any, str] = {}
 
@@ -103,7 +103,7 @@ def _shardy_rule(launch: Launch) -> SdyShardingRule:
     )
 
 
-def choose_axes(launch: Launch, mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> dict[str, MeshAxes]:
+def choose_axes(launch: LaunchSpec, mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> dict[str, MeshAxes]:
     """The mesh axes that each factor is cut along: those of a result that has it, else those of an operand."""
     chosen: dict[str, MeshAxes] = {}
     taken: set[Any] = set()
@@ -131,11 +131,11 @@ def _mesh_axes(spec: Any, axis: int) -> MeshAxes:
     return tuple(given) if isinstance(given, (tuple, list)) else () if given is None else (given,)
 
 
-def _spec(launch: Launch, param: int, cut: dict[str, MeshAxes]) -> PartitionSpec:
+def _spec(launch: LaunchSpec, param: int, cut: dict[str, MeshAxes]) -> PartitionSpec:
     return PartitionSpec(*(cut.get(f) if f is not None else None for f in (launch.factors or ())[param]))
 
 
-def _shard_launch(bind: Bind, launch: Launch, mesh: Any, cut: dict[str, MeshAxes]) -> Callable[..., list[Any]]:
+def _shard_launch(bind: Bind, launch: LaunchSpec, mesh: Any, cut: dict[str, MeshAxes]) -> Callable[..., list[Any]]:
     """The launch of one shard."""
     parts = {f: math.prod(mesh.shape[a] for a in axes) for f, axes in cut.items()}
     grid = list(launch.grid)
@@ -178,7 +178,7 @@ def _shard_launch(bind: Bind, launch: Launch, mesh: Any, cut: dict[str, MeshAxes
     return of_shard
 
 
-def result_specs(launch: Launch, operands: Sequence[Any]) -> list[PartitionSpec] | None:
+def result_specs(launch: LaunchSpec, operands: Sequence[Any]) -> list[PartitionSpec] | None:
     """Under a mesh of explicit axes: how the results are sharded, by the types of the operands.
 
     Raises:
@@ -202,7 +202,7 @@ def result_specs(launch: Launch, operands: Sequence[Any]) -> list[PartitionSpec]
     return [_spec(launch, i, chosen) for i in launch.result_params]
 
 
-def can_partition(launch: Launch, operands: Sequence[Any]) -> bool:
+def can_partition(launch: LaunchSpec, operands: Sequence[Any]) -> bool:
     """Return whether there is something to partition.
 
     Without operands nothing is sharded, and Shardy has no rules for that. Symbolic extents occur in programs for

@@ -24,7 +24,7 @@ from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.interned import Interned
 from jaxwarp.ffi.launch.lowering import TARGET, call_attributes, scratch_attributes
 from jaxwarp.ffi.launch.partition import can_partition, partitioned, result_specs
-from jaxwarp.ffi.launch.spec import IN_OUT, BatchOf, Dim, Launch, intern_kernel
+from jaxwarp.ffi.launch.spec import IN_OUT, BatchOf, Dim, LaunchSpec, intern_kernel
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.launches.batch import batch
 
@@ -38,16 +38,16 @@ sharded_launch_p.multiple_results = True
 compat.lower_with_devices(sharded_launch_p)
 
 
-def bind_launch(launch: Launch, operands: Sequence[Any]) -> list[Any]:
+def bind_launch(launch: LaunchSpec, operands: Sequence[Any]) -> list[Any]:
     """Launches a kernel on JAX values: the only way in for traced code."""
     return _primitive(launch).bind(*compat.unify_varying(operands), launch=launch)
 
 
-def _primitive(launch: Launch) -> Primitive:
+def _primitive(launch: LaunchSpec) -> Primitive:
     return launch_p if launch.factors is None else sharded_launch_p
 
 
-def _compile_launch(launch: Launch) -> Callable[..., list[Any]]:
+def _compile_launch(launch: LaunchSpec) -> Callable[..., list[Any]]:
     def call(*operands: Any) -> list[Any]:
         typed = [
             jax.lax.convert_element_type(x, launch.kernel.params[index].dtype.numpy)
@@ -64,18 +64,18 @@ def _compile_launch(launch: Launch) -> Callable[..., list[Any]]:
 compiled_launches = Interned(_compile_launch, keep=128)
 
 
-def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
+def compiled_launch(launch: LaunchSpec) -> Callable[..., list[Any]]:
     """A compiled launch, for eager calls."""
     return compiled_launches(launch)
 
 
-def _launch_impl(*operands: Any, launch: Launch) -> list[Any]:
+def _launch_impl(*operands: Any, launch: LaunchSpec) -> list[Any]:
     # Under jax.disable_jit() this is where a launch is compiled nevertheless: there is no other way to run it.
     with jax.disable_jit(False):
         return compiled_launch(launch)(*operands)
 
 
-def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any]]:
+def _launch_abstract(*operands: Any, launch: LaunchSpec) -> tuple[list[Any], set[Any]]:
     for index, aval in zip(launch.operand_params, operands, strict=True):
         param = launch.kernel.params[index]
         if aval.dtype != param.dtype.numpy or len(aval.shape) != param.rank:
@@ -90,7 +90,7 @@ def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any
     return results, {compat.SIDE_EFFECT} if launch.is_effect else set()
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platform: str) -> Sequence[Any]:
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: LaunchSpec, platform: str) -> Sequence[Any]:
     avals: Sequence[Any] = ctx.avals_in
     if can_partition(launch, avals) and compat.is_partitioned_by_xla(ctx):
         return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
@@ -111,7 +111,7 @@ The parameters in `words`, int64 marks and records, are buffers of pairs of 32-b
 checked_p.multiple_results = True
 
 
-def _checked_abstract(*operands: Any, launch: Launch, words: tuple[int, ...], tells: Any) -> list[Any]:
+def _checked_abstract(*operands: Any, launch: LaunchSpec, words: tuple[int, ...], tells: Any) -> list[Any]:
     del tells
     shapes = [(*s, 2) if i in words else s for i, s in zip(launch.result_params, launch.results, strict=True)]
     dtypes = [np.uint32 if i in words else launch.kernel.params[i].dtype.numpy for i in launch.result_params]
@@ -119,7 +119,7 @@ def _checked_abstract(*operands: Any, launch: Launch, words: tuple[int, ...], te
 
 
 def _checked_lower(
-    ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, words: tuple[int, ...], tells: Any, platform: str
+    ctx: mlir.LoweringRuleContext, *operands: Any, launch: LaunchSpec, words: tuple[int, ...], tells: Any, platform: str
 ) -> Sequence[Any]:
     ranks = [p.rank + (i in words) for i, p in enumerate(launch.kernel.params)]
     more: dict[str, Any] = {"ranks": np.array(ranks, np.int64)}
@@ -133,7 +133,7 @@ def _checked_lower(
 def _custom_call(
     ctx: mlir.LoweringRuleContext,
     operands: Sequence[Any],
-    launch: Launch,
+    launch: LaunchSpec,
     platform: str,
     more: dict[str, Any],
     words: Sequence[int] = (),
@@ -152,7 +152,7 @@ def _custom_call(
         return rule(ctx, *operands, **sealed(attributes | copies))[: len(launch.results)]
 
 
-def _lower_checked(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch) -> Sequence[Any]:
+def _lower_checked(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: LaunchSpec) -> Sequence[Any]:
     """A launch in debug mode: the checked kernel, with the record of its failures as one more result."""
     debug = launch.debug
     avals: Sequence[Any] = ctx.avals_in
@@ -199,7 +199,7 @@ def _batched(kernel: Kernel, axes: tuple[int | None, ...]) -> Kernel:
 
 
 def _launch_batch(
-    operands: Sequence[Any], dims: Sequence[int | None], *, launch: Launch
+    operands: Sequence[Any], dims: Sequence[int | None], *, launch: LaunchSpec
 ) -> tuple[list[Any], list[int]]:
     """One launch with a grid axis more. Operands stay where they are; what is not batched is read by every item."""
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
@@ -232,7 +232,7 @@ def _launch_batch(
     return results, [*result_dims, *[0] * (len(results) - len(result_dims))]  # the record's items come first
 
 
-def _batched_factors(launch: Launch, axes: dict[int, int | None]) -> Factors | None:
+def _batched_factors(launch: LaunchSpec, axes: dict[int, int | None]) -> Factors | None:
     """The batch is a factor, too."""
     if launch.factors is None:
         return None
@@ -246,7 +246,7 @@ def _insert(shape: tuple[Dim, ...], axis: int, size: Dim) -> tuple[Dim, ...]:
 
 
 def _batch_sequential(
-    operands: Sequence[Any], dims: Sequence[int | None], launch: Launch
+    operands: Sequence[Any], dims: Sequence[int | None], launch: LaunchSpec
 ) -> tuple[list[Any], list[int]]:
     """One launch after the other, in a loop."""
     moved = tuple(jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True) if d is not None)
@@ -261,15 +261,17 @@ def _batch_sequential(
     return results, [0] * len(results)
 
 
-def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> tuple[list[Any], list[Any]]:
+def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: LaunchSpec) -> tuple[list[Any], list[Any]]:
     return launch_jvp(bind_launch, launch, primals, tangents)
 
 
-def _launch_jet(primals: Sequence[Any], series: Sequence[Any], *, launch: Launch) -> tuple[list[Any], list[list[Any]]]:
+def _launch_jet(
+    primals: Sequence[Any], series: Sequence[Any], *, launch: LaunchSpec
+) -> tuple[list[Any], list[list[Any]]]:
     return launch_jet(functools.partial(bind_launch, launch), primals, series)
 
 
-def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch) -> list[Any]:
+def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: LaunchSpec) -> list[Any]:
     return launch_transpose(bind_launch, launch, cotangents, operands)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from jaxwarp.analysis.shardable import Factors, Split
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Argument
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch
+from jaxwarp.ffi.launch.calls.arguments import CallParameter
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec
 from jaxwarp.types import Element, element_shape
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -25,14 +25,14 @@ Entry = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rule:
+class ShardingRule:
     """A rule that fits a kernel's arguments: names of factors for each of them, in their order."""
 
     text: str
     entries: tuple[Entry, ...]
 
 
-def parse_rule(kernel: str, text: Any, arguments: Sequence[Argument]) -> Rule:
+def parse_rule(kernel: str, text: Any, arguments: Sequence[CallParameter]) -> ShardingRule:
     """A rule as it is given to `jax_kernel`.
 
     Raises:
@@ -81,7 +81,7 @@ def parse_rule(kernel: str, text: Any, arguments: Sequence[Argument]) -> Rule:
                 hint="write the same on both sides",
             )
         entries[argument.name] = entry
-    return Rule(text, tuple(entries.get(a.name, ()) for a in arguments))
+    return ShardingRule(text, tuple(entries.get(a.name, ()) for a in arguments))
 
 
 def _entry(where: str, text: str) -> Entry:
@@ -106,7 +106,10 @@ def _entry(where: str, text: str) -> Entry:
 
 
 def fit_factors(
-    rule: Rule, arguments: Sequence[Argument], elements: Sequence[Element], shapes: Sequence[tuple[Dim, ...] | None]
+    rule: ShardingRule,
+    arguments: Sequence[CallParameter],
+    elements: Sequence[Element],
+    shapes: Sequence[tuple[Dim, ...] | None],
 ) -> Factors:
     """The factor of each axis of each argument; None for those of components.
 
@@ -120,7 +123,7 @@ def fit_factors(
         KernelValueError: naming the argument whose rank or extent does not fit.
     """
     factors: list[tuple[str | None, ...]] = []
-    sizes: dict[str, tuple[Dim, Argument]] = {}
+    sizes: dict[str, tuple[Dim, CallParameter]] = {}
     for argument, element, shape, entry in zip(arguments, elements, shapes, rule.entries, strict=True):
         components = len(element_shape(element))
         if len(entry) not in (argument.ndim, argument.ndim + components):
@@ -143,7 +146,7 @@ def fit_factors(
     return tuple(factors)
 
 
-def require_splits(launch: Launch, rule: Rule) -> None:
+def require_splits(launch: LaunchSpec, rule: ShardingRule) -> None:
     """A factor that connects inputs with outputs is there to be cut.
 
     Raises:

@@ -50,7 +50,7 @@ def intern_kernel(kernel: Kernel) -> Kernel:
 class TangentOf:
     """A launch that pushes tangents through another one; `slots` says what each of its parameters is."""
 
-    launch: Launch
+    launch: LaunchSpec
     slots: tuple[Slot, ...]
 
 
@@ -58,7 +58,7 @@ class TangentOf:
 class TransposeOf:
     """A launch that is the transpose of another one in its `linear` operands, given with their shapes."""
 
-    launch: Launch
+    launch: LaunchSpec
     slots: tuple[Slot, ...]
     linear: tuple[tuple[int, tuple[Dim, ...]], ...]
 
@@ -67,14 +67,14 @@ class TransposeOf:
 class BatchOf:
     """A launch that does the work of `size` others. The batch axes are those of operands (or None) and results."""
 
-    launch: Launch
+    launch: LaunchSpec
     dims: tuple[int | None, ...]
     result_dims: tuple[int, ...]
     size: int
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchSpec:
     """A launch, apart from its operands.
 
     Operands are the input and in-out parameters, results the in-out and output parameters, both in parameter order.
@@ -166,7 +166,7 @@ class Launch:
         """Return the text for a printed jaxpr."""
         return f"{self.name}[{', '.join(map(str, self.grid))}]"
 
-    def replace(self, **changes: Any) -> Launch:
+    def replace(self, **changes: Any) -> LaunchSpec:
         return dataclasses.replace(self, **changes)
 
 

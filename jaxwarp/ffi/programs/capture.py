@@ -15,19 +15,19 @@ from jaxwarp import compat
 from jaxwarp.boundary import boundaries, located
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.arguments import Given
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
+from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.ffi.programs.captured import (
+    BufferView,
     CallOp,
+    CapturedProgram,
     CopyOp,
     FillOp,
     IfOp,
     LaunchOp,
     LoopOp,
     Op,
-    Recording,
+    OutputSlot,
     Shape,
-    Slot,
-    View,
     views_of,
 )
 from jaxwarp.ffi.programs.graph import bind_graph
@@ -52,7 +52,7 @@ def _no_value(what: str) -> KernelTypeError:
 class RecordedArray(ArrayHandle):
     """An array of a program that is being recorded: a contiguous part of a buffer."""
 
-    def __init__(self, recorder: Recorder, name: str, type_: Array, view: View, is_writable: bool):
+    def __init__(self, recorder: CallableRecorder, name: str, type_: Array, view: BufferView, is_writable: bool):
         self.name, self.type, self.view, self.is_writable = name, type_, view, is_writable
         self.recorder = recorder
         self._root: ArrayHandle = self
@@ -141,30 +141,30 @@ def _part(where: str, full_shape: Shape, index: tuple[Any, ...]) -> tuple[Shape,
     return tuple(extents), offset
 
 
-class Recorder(Program):
+class CallableRecorder(Program):
     """Writes down launches, copies and fills. Buffers are numbered as they come, by kind and place only at the end."""
 
     def __init__(self, base: Program, graph_cache_max: int):
         super().__init__(base.name, base.vmap_method, base.has_side_effect)
         self._graph_cache_max = graph_cache_max
         self._kinds: list[int] = []
-        self._views: list[View] = []
+        self._views: list[BufferView] = []
         self._ops: list[Op] = []
         self._values: list[Any] = []  # of the operands
         self._aliases: list[tuple[int, int]] = []
-        self._captured: dict[Any, View] = {}
+        self._captured: dict[Any, BufferView] = {}
 
-    def _buffer(self, kind: int, shape: Shape, dtype: Any) -> View:
-        view = View(len(self._kinds), 0, tuple(shape), np.dtype(dtype), is_whole=True)
+    def _buffer(self, kind: int, shape: Shape, dtype: Any) -> BufferView:
+        view = BufferView(len(self._kinds), 0, tuple(shape), np.dtype(dtype), is_whole=True)
         self._kinds.append(kind)
         self._views.append(view)
         return view
 
-    def _operand(self, value: Any) -> View:
+    def _operand(self, value: Any) -> BufferView:
         self._values.append(value)
         return self._buffer(_OPERAND, value.shape, value.dtype)
 
-    def _capture(self, value: Any) -> View:
+    def _capture(self, value: Any) -> BufferView:
         """The view of a JAX value or NumPy array that comes from outside."""
         if isinstance(value, np.ndarray):
             return self._operand(value.copy())  # it may change before the program is made
@@ -198,22 +198,22 @@ class Recorder(Program):
         self.copy(view, self.own(source))
         return RecordedArray(self, f"clone of {source.name}", source.type, view, is_writable=True)
 
-    def own(self, array: RecordedArray) -> View:
+    def own(self, array: RecordedArray) -> BufferView:
         """The view of an array of this call: buffers of another one have numbers that mean others here."""
         if array.recorder is not self:
             raise KernelTypeError(f"array '{array.name}' belongs to another call", hint="pass it as an argument")
         return array.view
 
-    def fill(self, to: View, element: Element, value: Any, where: str) -> None:
+    def fill(self, to: BufferView, element: Element, value: Any, where: str) -> None:
         scalar = _as_pattern(value, element)
         if scalar is not None:
             self._ops.append(FillOp(to, scalar))
         else:
             self.copy(to, filled(to.shape, element, value, where))
 
-    def copy(self, to: View, source: View | Any) -> None:
+    def copy(self, to: BufferView, source: BufferView | Any) -> None:
         """Copies a view, or a value from outside."""
-        if not isinstance(source, View):
+        if not isinstance(source, BufferView):
             source = self._capture(source)
         if to == source:
             return
@@ -223,7 +223,7 @@ class Recorder(Program):
             source = between
         self._ops.append(CopyOp(to, source))
 
-    def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+    def launch(self, launch: LaunchSpec, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         self._ops.append(LaunchOp(launch, *self._views_of(operands, written)))
 
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
@@ -248,7 +248,7 @@ class Recorder(Program):
 
     def _views_of(
         self, operands: Sequence[Any], written: Sequence[ArrayHandle]
-    ) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    ) -> tuple[tuple[BufferView, ...], tuple[BufferView, ...]]:
         read = tuple(self.own(o) if isinstance(o, RecordedArray) else self._capture(o) for o in operands)
         return read, tuple(self.own(w) for w in written if isinstance(w, RecordedArray))
 
@@ -260,19 +260,19 @@ class Recorder(Program):
     def misuse(self) -> KernelTypeError:
         return _no_value("an array")
 
-    def _recording(self) -> Recording:
+    def _recording(self) -> CapturedProgram:
         order = sorted(range(len(self._kinds)), key=lambda buffer: self._kinds[buffer])
         number = {buffer: n for n, buffer in enumerate(order)}
         slots = {
-            kind: tuple(Slot(v.shape, v.dtype) for v in self._views if self._kinds[v.buffer] == kind)
+            kind: tuple(OutputSlot(v.shape, v.dtype) for v in self._views if self._kinds[v.buffer] == kind)
             for kind in (_OPERAND, _RESULT, _SCRATCH)
         }
         operands = len(slots[_OPERAND])
 
-        def placed(view: View) -> View:
+        def placed(view: BufferView) -> BufferView:
             return dataclasses.replace(view, buffer=number[view.buffer])
 
-        return Recording(
+        return CapturedProgram(
             self.name,
             operands,
             slots[_RESULT],
@@ -309,7 +309,7 @@ class Recorder(Program):
         return needed[::-1]
 
 
-def _with_views(op: Op, placed: Callable[[View], View]) -> Op:
+def _with_views(op: Op, placed: Callable[[BufferView], BufferView]) -> Op:
     match op:
         case LaunchOp():
             return LaunchOp(op.launch, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
@@ -327,11 +327,11 @@ def _with_views(op: Op, placed: Callable[[View], View]) -> Op:
             return IfOp(placed(op.condition), bodies)
 
 
-def _all_with_views(ops: Sequence[Op], placed: Callable[[View], View]) -> tuple[Op, ...]:
+def _all_with_views(ops: Sequence[Op], placed: Callable[[BufferView], BufferView]) -> tuple[Op, ...]:
     return tuple(_with_views(op, placed) for op in ops)
 
 
-def _are_apart(a: View, b: View) -> bool:
+def _are_apart(a: BufferView, b: BufferView) -> bool:
     """Parts of one buffer, whose extents are therefore numbers."""
     if a.is_whole or b.is_whole:
         return False

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import Dim, Launch
+from jaxwarp.ffi.launch.spec import Dim, LaunchSpec
 from jaxwarp.ffi.programs.control import Step, Values, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.unlocked import cached_property
@@ -25,7 +25,7 @@ Shape = tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
-class View:
+class BufferView:
     """A contiguous part of a buffer; `offset` counts elements. Whole buffers have the buffer's shape and offset 0."""
 
     buffer: int
@@ -39,24 +39,24 @@ class View:
 class LaunchOp:
     """A launch; the views of an in-out parameter as operand and as result are the same."""
 
-    launch: Launch
-    operands: tuple[View, ...]
-    results: tuple[View, ...]
+    launch: LaunchSpec
+    operands: tuple[BufferView, ...]
+    results: tuple[BufferView, ...]
 
 
 @dataclass(frozen=True)
 class CopyOp:
     """Copies one view to another one of the same dtype and size, which does not overlap it."""
 
-    to: View
-    source: View
+    to: BufferView
+    source: BufferView
 
 
 @dataclass(frozen=True)
 class FillOp:
     """Sets every element of a view to the scalar with these bytes; if there are 8, their halves are equal."""
 
-    to: View
+    to: BufferView
     scalar: bytes
 
 
@@ -65,15 +65,15 @@ class CallOp:
     """A launch that is made in Python when the program runs; what it writes are operands and results."""
 
     call: PythonCall
-    operands: tuple[View, ...]
-    results: tuple[View, ...]
+    operands: tuple[BufferView, ...]
+    results: tuple[BufferView, ...]
 
 
 @dataclass(frozen=True)
 class LoopOp:
     """Operations that are repeated as long as a view of one number is not zero, at most so often; None: no limit."""
 
-    condition: View
+    condition: BufferView
     body: tuple[Op, ...]
     max_iterations: int | None
 
@@ -82,14 +82,14 @@ class LoopOp:
 class IfOp:
     """Operations of which the first ones are done if a view of one number is not zero, else the others."""
 
-    condition: View
+    condition: BufferView
     bodies: tuple[tuple[Op, ...], tuple[Op, ...]]
 
 
 Op = LaunchOp | CallOp | CopyOp | FillOp | LoopOp | IfOp
 
 
-def views_of(op: Op) -> tuple[list[View], list[View]]:
+def views_of(op: Op) -> tuple[list[BufferView], list[BufferView]]:
     """Return the views that an operation reads, and those it writes."""
     match op:
         case LaunchOp() | CallOp():
@@ -105,7 +105,7 @@ def views_of(op: Op) -> tuple[list[View], list[View]]:
 
 
 @dataclass(frozen=True)
-class Slot:
+class OutputSlot:
     """A buffer that the program is given to write to."""
 
     shape: Shape
@@ -113,7 +113,7 @@ class Slot:
 
 
 @dataclass(frozen=True, repr=False)
-class Recording:
+class CapturedProgram:
     """The operations of a callable, as it was recorded.
 
     Attributes:
@@ -129,8 +129,8 @@ class Recording:
 
     name: str
     operands: int
-    results: tuple[Slot, ...]
-    scratch: tuple[Slot, ...]
+    results: tuple[OutputSlot, ...]
+    scratch: tuple[OutputSlot, ...]
     aliases: tuple[tuple[int, int], ...]
     ops: tuple[Op, ...]
     has_side_effect: bool
@@ -148,7 +148,7 @@ class Recording:
         return f"{self.name}[{len(self.ops)} operations]"
 
 
-def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
+def evaluate(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]:
     """The results as JAX computes them: the same launches, each an operation of its own."""
     values: dict[int, Any] = dict(enumerate(operands))
     slots = (*recording.results, *recording.scratch)
@@ -159,17 +159,17 @@ def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
     return [values[first + i] for i in range(len(recording.results))]
 
 
-def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, Slot]) -> None:
+def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, OutputSlot]) -> None:
     """Do operations on the values of buffers."""
 
-    def read(view: View) -> Any:
+    def read(view: BufferView) -> Any:
         value = values[view.buffer]
         if view.is_whole:
             return value
         size = math.prod(view.shape)
         return jax.lax.slice(value.reshape(-1), (view.offset,), (view.offset + size,)).reshape(view.shape)
 
-    def write(view: View, part: Any) -> None:
+    def write(view: BufferView, part: Any) -> None:
         if view.is_whole:
             values[view.buffer] = part
             return
@@ -195,7 +195,7 @@ def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, Slot]) -
 
 
 def _run_control(
-    op: LoopOp | IfOp, values: dict[int, Any], slots: Mapping[int, Slot], read: Callable[[View], Any]
+    op: LoopOp | IfOp, values: dict[int, Any], slots: Mapping[int, OutputSlot], read: Callable[[BufferView], Any]
 ) -> None:
     """Do a loop or a branch as one of JAX, which carries the buffers that it writes."""
     numbers = sorted({view.buffer for view in views_of(op)[1]})

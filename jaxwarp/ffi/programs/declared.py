@@ -25,7 +25,7 @@ def _enclosing(func: Callable[..., None]) -> dict[str, Any]:
     return dict(inspect.getclosurevars(plain).nonlocals) if inspect.isfunction(plain) else {}
 
 
-class Function:
+class DeclaredFunction:
     """A Python function, as what asks for the arguments of a kernel sees it."""
 
     owner = "callable"
@@ -64,7 +64,7 @@ class Function:
         """Return what annotations that take structs mean for these values; None for each that means what it says."""
         return given_types(self.takes_structs, [a.annotation for a in self.arguments], values)
 
-    def with_types(self, types: Sequence[Any]) -> Function:
+    def with_types(self, types: Sequence[Any]) -> DeclaredFunction:
         """The function with types in place of some annotations that take structs, in order; None: as they are."""
         made = copy(self)
         made.arguments = list(self.arguments)

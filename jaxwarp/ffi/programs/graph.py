@@ -22,17 +22,17 @@ from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.ffi.launch.spec import LaunchSpec
 from jaxwarp.ffi.programs.captured import (
+    BufferView,
     CallOp,
+    CapturedProgram,
     CopyOp,
     FillOp,
     IfOp,
     LaunchOp,
     LoopOp,
-    Recording,
     Shape,
-    View,
     evaluate,
 )
 from jaxwarp.native.library import PROGRAM_TARGET
@@ -44,7 +44,7 @@ graph_p.multiple_results = True
 _LAUNCH, _COPY, _FILL = 0, 1, 2
 
 
-def bind_graph(recording: Recording, operands: Sequence[Any]) -> list[Any]:
+def bind_graph(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]:
     """Run a recorded program on JAX values.
 
     Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python,
@@ -56,12 +56,12 @@ def bind_graph(recording: Recording, operands: Sequence[Any]) -> list[Any]:
     return graph_p.bind(*compat.unify_varying(operands), recording=recording)
 
 
-def _tells(launch: Launch) -> bool:
+def _tells(launch: LaunchSpec) -> bool:
     return launch.debug is not None or says(launch.kernel)
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(recording: Recording) -> Callable[..., list[Any]]:
+def _compiled(recording: CapturedProgram) -> Callable[..., list[Any]]:
     def call(*operands: Any) -> list[Any]:
         return graph_p.bind(*operands, recording=recording)
 
@@ -69,18 +69,18 @@ def _compiled(recording: Recording) -> Callable[..., list[Any]]:
     return compat.jit_primitive(call)
 
 
-def _graph_impl(*operands: Any, recording: Recording) -> list[Any]:
+def _graph_impl(*operands: Any, recording: CapturedProgram) -> list[Any]:
     # Also under jax.disable_jit(): there is no other way to run it.
     with jax.disable_jit(False):
         return _compiled(recording)(*operands)
 
 
-def _graph_abstract(*operands: Any, recording: Recording) -> tuple[list[Any], set[Any]]:
+def _graph_abstract(*operands: Any, recording: CapturedProgram) -> tuple[list[Any], set[Any]]:
     results = [compat.output_aval(operands, slot.shape, slot.dtype) for slot in recording.results]
     return results, {compat.SIDE_EFFECT} if recording.has_side_effect else set()
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: Recording, platform: str) -> Sequence[Any]:
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: CapturedProgram, platform: str) -> Sequence[Any]:
     # Scratch memory is XLA's: results that nobody sees.
     scratch = [jax.core.ShapedArray(slot.shape, slot.dtype) for slot in recording.scratch]
     rule = jax.ffi.ffi_lowering(
@@ -99,12 +99,12 @@ def _graph_lower_cuda(ctx: mlir.LoweringRuleContext, *operands: Any, **params: A
     return _lower(ctx, *operands, platform="cuda", **params)
 
 
-def program_attributes(recording: Recording, platform: str, is_for_export: bool = True) -> dict[str, Any]:
+def program_attributes(recording: CapturedProgram, platform: str, is_for_export: bool = True) -> dict[str, Any]:
     """The attributes of the custom call on `platform` (docs/design/0011-graph-modes.md)."""
     attributes: dict[str, Any] = {"name": recording.name, "graph_cache_max": np.int64(recording.graph_cache_max)}
     images: dict[bytes, int] = {}
-    kernels: dict[tuple[Launch, tuple[Shape, ...]], int] = {}
-    views: dict[View, int] = {}
+    kernels: dict[tuple[LaunchSpec, tuple[Shape, ...]], int] = {}
+    views: dict[BufferView, int] = {}
     encoded: list[int] = []
 
     def kernel(op: LaunchOp) -> int:
@@ -118,7 +118,7 @@ def program_attributes(recording: Recording, platform: str, is_for_export: bool 
             attributes[f"kernel{number}_{name}"] = entry
         return number
 
-    def view(v: View) -> int:
+    def view(v: BufferView) -> int:
         return views.setdefault(v, len(views))
 
     for op in recording.ops:
@@ -142,7 +142,7 @@ def program_attributes(recording: Recording, platform: str, is_for_export: bool 
     }
 
 
-def _encode(view: View) -> list[int]:
+def _encode(view: BufferView) -> list[int]:
     """Buffer, offset in bytes, rank and extents; of a whole buffer, rank -1: its extents may be symbolic."""
     if view.is_whole:
         return [view.buffer, 0, -1]
@@ -150,7 +150,7 @@ def _encode(view: View) -> list[int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _as_launches(recording: Recording) -> Callable[..., list[Any]]:
+def _as_launches(recording: CapturedProgram) -> Callable[..., list[Any]]:
     """The program as launches, which JAX transforms one by one; compiled as a whole outside of a trace, too."""
 
     def call(*operands: Any) -> list[Any]:
@@ -161,13 +161,15 @@ def _as_launches(recording: Recording) -> Callable[..., list[Any]]:
 
 
 def _graph_batch(
-    operands: Sequence[Any], dims: Sequence[int | None], *, recording: Recording
+    operands: Sequence[Any], dims: Sequence[int | None], *, recording: CapturedProgram
 ) -> tuple[list[Any], list[int]]:
     mapped = jax.vmap(_as_launches(recording), in_axes=tuple(dims))
     return mapped(*operands), [0] * len(recording.results)
 
 
-def _graph_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, recording: Recording) -> tuple[list[Any], list[Any]]:
+def _graph_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, recording: CapturedProgram
+) -> tuple[list[Any], list[Any]]:
     active = {i: t for i, t in enumerate(tangents) if is_active(t)}
 
     def function(given: Values) -> Values:

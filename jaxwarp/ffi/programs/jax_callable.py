@@ -16,7 +16,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.compat import is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import (
-    Argument,
+    CallParameter,
     as_jax_value,
     describe,
     describe_for,
@@ -38,9 +38,9 @@ from jaxwarp.ffi.launch.calls.roles import assign_roles, bind_names, call_signat
 from jaxwarp.ffi.launch.checkify import raising
 from jaxwarp.ffi.launch.debug import debug_now
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
-from jaxwarp.ffi.programs.capture import Recorder
-from jaxwarp.ffi.programs.declared import Function
-from jaxwarp.ffi.programs.python_call import Parameter, Static, bind_call, make_call, require_nothing
+from jaxwarp.ffi.programs.capture import CallableRecorder
+from jaxwarp.ffi.programs.declared import DeclaredFunction
+from jaxwarp.ffi.programs.python_call import PythonParameter, Static, bind_call, make_call, require_nothing
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, tracing
 from jaxwarp.kernel import Kernel
@@ -118,7 +118,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
     graph_mode = _require_graph_mode(func, graph_mode)
     graphs = _require_cache_max(func, graph_cache_max)
-    function = Function(func)
+    function = DeclaredFunction(func)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     require_preload_mode(f"callable {function.name}", module_preload_mode)
     _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
@@ -126,7 +126,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
     named = named_results(f"callable {function.name}", arguments) if named_outputs else None
 
-    def made(function: Function, arguments: Sequence[Argument]) -> JaxCallable:
+    def made(function: DeclaredFunction, arguments: Sequence[CallParameter]) -> JaxCallable:
         return JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, named)
 
     call = made(function, arguments)
@@ -154,7 +154,7 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
     return mode
 
 
-def _require_staged(name: str, option: str, given: Iterable[str] | None, arguments: Sequence[Argument]) -> None:
+def _require_staged(name: str, option: str, given: Iterable[str] | None, arguments: Sequence[CallParameter]) -> None:
     """Names of array arguments on one side; what they would stage is staged in none of our modes."""
     listed = [given] if isinstance(given, str) else list(given or ())
     possible = [a.name for a in arguments if a.is_array]
@@ -212,8 +212,8 @@ class JaxCallable:
 
     def __init__(
         self,
-        function: Function,
-        arguments: Sequence[Argument],
+        function: DeclaredFunction,
+        arguments: Sequence[CallParameter],
         defaults: CallOptions,
         has_side_effect: bool,
         graph_mode: GraphMode,
@@ -235,7 +235,7 @@ class JaxCallable:
         self._function = func if packing is None else _of_leaves(func, packing)
         self._compiled: dict[Any, _Compiled] = {}
         # Of a function that leaves open what may be a struct: the same call, of the function that takes structs there.
-        self.remade: Callable[[Function], JaxCallable] | None = None
+        self.remade: Callable[[DeclaredFunction], JaxCallable] | None = None
         self._others: dict[tuple[Any, ...], JaxCallable] = {}
         self._require_options(defaults)
 
@@ -320,7 +320,7 @@ class JaxCallable:
         """
         program = Program(self.__name__, options.vmap_method, self._has_side_effect)
         if self.graph_mode == GraphMode.WARP:
-            program = Recorder(program, self._graphs)
+            program = CallableRecorder(program, self._graphs)
         bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
         inside = {n for a in self._declared.arguments for n in leaves_in_handles(a.name, a.annotation)}
         arrays = [b for b in bound if isinstance(b, ArrayHandle) and b.name not in inside]
@@ -349,23 +349,23 @@ class JaxCallable:
 
     def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:
         """The Python function itself as an operation of the program."""
-        parameters: list[Parameter] = []
+        parameters: list[PythonParameter] = []
         operands: list[Any] = []
         for argument, value in zip(self._inputs, bound, strict=True):
             if _is_static(argument, value):
-                parameters.append(Parameter(argument.name, INPUT, argument.element, static=Static(value)))
+                parameters.append(PythonParameter(argument.name, INPUT, argument.element, static=Static(value)))
                 continue
             type_ = value.type if isinstance(value, ArrayHandle) else resolve_element(argument, describe(value))
             operands.append(value.value if isinstance(value, ArrayHandle) else jnp.asarray(value))
-            parameters.append(Parameter(argument.name, argument.role, type_, operands[-1].shape))
+            parameters.append(PythonParameter(argument.name, argument.role, type_, operands[-1].shape))
         for argument, shape in zip(self._arguments[len(self._inputs) :], shapes, strict=True):
             type_ = Array(argument.element, argument.ndim)
-            parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
+            parameters.append(PythonParameter(argument.name, OUTPUT, type_, shape))
         call = make_call(self._function, self.__name__, parameters, options.vmap_method, self._has_side_effect)
         changed = [b for a, b in zip(self._inputs, bound, strict=True) if a.role != INPUT]
         return _with_absent([*changed, *shapes], bind_call(call, operands))
 
-    def _input(self, program: Program, argument: Argument, value: Any) -> Any:
+    def _input(self, program: Program, argument: CallParameter, value: Any) -> Any:
         if value is None and argument.is_array:
             return None
         given = describe_for(argument, value)
@@ -379,7 +379,7 @@ class JaxCallable:
         array = jnp.asarray(value if convert is None else convert(value))
         return program.array(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
 
-    def _output_shape(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
+    def _output_shape(self, argument: CallParameter, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
         where = f"{argument.where}: output_dims"
         if is_generic(argument.element):
             raise KernelTypeError(
@@ -410,7 +410,7 @@ class JaxCallable:
                     )
 
 
-def _require_shape(argument: Argument, value: Any, dims: Any) -> None:
+def _require_shape(argument: CallParameter, value: Any, dims: Any) -> None:
     """Check what a call says of the shape of an in-out argument, which is that of its input."""
     wanted = dict(dims.items).get(argument.declared) if isinstance(dims, ByName) else None
     if argument.role != IN_OUT or wanted is None or not isinstance(value, ArrayHandle):
@@ -436,7 +436,7 @@ def _of_leaves(func: Callable[..., None], packing: Packing) -> Callable[..., Non
     return call
 
 
-def _is_static(argument: Argument, value: Any) -> bool:
+def _is_static(argument: CallParameter, value: Any) -> bool:
     return value is None if argument.is_array else isinstance(value, (bool, int, float))
 
 

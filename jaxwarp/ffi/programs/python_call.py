@@ -21,7 +21,7 @@ from jaxwarp import compat
 from jaxwarp.compat import Primitive
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
-from jaxwarp.ffi.callbacks.handler import Target
+from jaxwarp.ffi.callbacks.handler import CallbackTarget
 from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim
 from jaxwarp.memory.live_array import LiveArray
@@ -47,7 +47,7 @@ class Static:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class PythonParameter:
     """An argument of the function.
 
     Attributes:
@@ -104,18 +104,18 @@ class PythonCall:
 
     func: _Function
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[PythonParameter, ...]
     vmap_method: str | None
     has_side_effect: bool
     kind: Kind = field(compare=False)
     batch: tuple[int, ...] = ()
 
     @property
-    def operands(self) -> list[Parameter]:
+    def operands(self) -> list[PythonParameter]:
         return [p for p in self.parameters if p.role != OUTPUT and p.static is None]
 
     @property
-    def results(self) -> list[Parameter]:
+    def results(self) -> list[PythonParameter]:
         return [p for p in self.parameters if p.role != INPUT]
 
     @property
@@ -135,7 +135,7 @@ call_p.multiple_results = True
 def make_call(
     func: Callable[..., None],
     name: str,
-    parameters: Sequence[Parameter],
+    parameters: Sequence[PythonParameter],
     vmap_method: str | None,
     has_side_effect: bool,
     kind: Kind | None = None,
@@ -168,7 +168,7 @@ def _call_abstract(*operands: Any, call: PythonCall) -> tuple[list[Any], set[Any
     return results, {compat.SIDE_EFFECT} if call.has_side_effect else set()
 
 
-def _dtype(parameter: Parameter) -> np.dtype:
+def _dtype(parameter: PythonParameter) -> np.dtype:
     type_ = parameter.type
     return element_scalar(type_.dtype if isinstance(type_, Array) else type_).numpy
 
@@ -300,11 +300,11 @@ def _regions(buffers: Any, kind: str) -> list[Region]:
     return [dense_region(address, dtype, shape) for dtype, shape, address in xla.buffers(buffers, kind)]
 
 
-def _operand(scope: Scope, parameter: Parameter, region: Region) -> Any:
+def _operand(scope: Scope, parameter: PythonParameter, region: Region) -> Any:
     return region if isinstance(parameter.type, Array) else scope.read(region)
 
 
-def _argument(scope: Scope, parameter: Parameter, whole: Any, index: tuple[int, ...]) -> Any:
+def _argument(scope: Scope, parameter: PythonParameter, whole: Any, index: tuple[int, ...]) -> Any:
     """Return what the function gets for one item of the batch: an array, a number or a vector."""
     if parameter.static is not None:
         return parameter.static.value
@@ -314,7 +314,7 @@ def _argument(scope: Scope, parameter: Parameter, whole: Any, index: tuple[int, 
     return LiveArray(scope, parameter.name, parameter.type, whole.part(own), parameter.role != INPUT)
 
 
-_target = Target(TARGET, "callable", _run, is_graph_compatible=False)
+_target = CallbackTarget(TARGET, "callable", _run, is_graph_compatible=False)
 _lock = threading.Lock()
 _is_registered = False
 

@@ -15,7 +15,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import located
 from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.launch.calls.arguments import (
-    Argument,
+    CallParameter,
     as_jax_value,
     describe_for,
     require_enabled,
@@ -31,7 +31,7 @@ from jaxwarp.ffi.launch.calls.bind import (
 )
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
+from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.ffi.programs.control import over_arrays, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
@@ -55,7 +55,7 @@ class Program:
     vmap_method: str | None
     has_side_effect: bool
     # Launches of it that may fail: they assert, or there is debug mode.
-    failing: list[Launch] = field(default_factory=list[Launch])
+    failing: list[LaunchSpec] = field(default_factory=list[LaunchSpec])
     # Its arrays that somebody still has, by their ids: loops carry them.
     arrays: WeakValueDictionary[int, ArrayHandle] = field(default_factory=WeakValueDictionary[int, ArrayHandle])
 
@@ -80,7 +80,7 @@ class Program:
         """A new array with the contents of another one."""
         return self._named(f"clone of {source.name}", source.type, source.value)
 
-    def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+    def launch(self, launch: LaunchSpec, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
         values = [o.value if isinstance(o, ArrayHandle) else o for o in operands]
         # A NumPy array may change before the program is compiled.
@@ -200,7 +200,7 @@ def _empty(array: ArrayHandle, element: Element) -> np.ndarray:
     return np.zeros((0,) * array.ndim + element_shape(element), element_scalar(element).numpy)
 
 
-def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> None:
+def _refuse_host_arrays(arguments: Sequence[CallParameter], given: Sequence[Any]) -> None:
     for argument, value in zip(arguments, given, strict=True):
         if isinstance(value, MemoryArray) and value.scope is HOST:
             raise KernelTypeError(
@@ -210,7 +210,7 @@ def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> 
 
 
 def written_arrays(
-    launch: Launch, arguments: Sequence[Argument], given: Sequence[Any], same: Mapping[int, int]
+    launch: LaunchSpec, arguments: Sequence[CallParameter], given: Sequence[Any], same: Mapping[int, int]
 ) -> list[ArrayHandle]:
     """Return the arrays of the results. `same` has the parameters for which another one stands.
 

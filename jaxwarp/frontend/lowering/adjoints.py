@@ -26,7 +26,7 @@ _HINT = "write adjoint[x] += ..., where x is an argument"
 
 
 @boundaries
-class Adjoint:
+class ArgumentAdjoints:
     """`jaxwarp.adjoint`: in a function decorated with `func_grad`, `adjoint[x]` is the derivative by its argument x."""
 
     def __getitem__(self, _: Any) -> Any:
@@ -39,7 +39,7 @@ class Adjoint:
         return "<jaxwarp adjoint>"
 
 
-adjoint = Adjoint()
+adjoint = ArgumentAdjoints()
 
 
 def names_adjoint(frame: Frame, node: ast.AST) -> bool:

@@ -10,12 +10,12 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type
-from jaxwarp.frontend.lowering.values import Element, Slice, describe
+from jaxwarp.frontend.lowering.values import ElementValue, Slice, describe
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec, int32
+from jaxwarp.types import Aggregate, Mat, NamedPart, Scalar, Vec, int32
 
 
-def named_part(dtype: Any, name: str) -> int | Part | None:
+def named_part(dtype: Any, name: str) -> int | NamedPart | None:
     """Return what `.x` or `.p` means: the index of a component, or a part of several of them; None for other names."""
     if not isinstance(dtype, Aggregate):
         return None
@@ -80,21 +80,21 @@ def positions(
     return tuple(position(frame, i, axis, dtype, is_tested=are_tested) for axis, i in enumerate(indices))
 
 
-def component_element(frame: Frame, element: Element, indices: Sequence[Any]) -> Element:
+def component_element(frame: Frame, element: ElementValue, indices: Sequence[Any]) -> ElementValue:
     """A component, a row, or a part with a name, of an array element in memory."""
     start = element.part.start if element.part else 0
-    if indices and isinstance(indices[0], Part):
+    if indices and isinstance(indices[0], NamedPart):
         part = indices[0]
-        return Element(element.view, element.component, Part(part.dtype, start + part.start))
+        return ElementValue(element.view, element.component, NamedPart(part.dtype, start + part.start))
     chosen = positions(frame, element_type(element), indices, are_tested=False)
     values = [frame.index(frame.ops.binary("add", i, start) if start else i, "an index") for i in chosen]
-    return Element(element.view, (*element.component, *values))
+    return ElementValue(element.view, (*element.component, *values))
 
 
 def extract(frame: Frame, value: Bundle, indices: Sequence[Any], *, are_tested: bool = True) -> ir.Value | Bundle:
     """`v[i]`, `m[i, j]`, `m[i]`."""
     dtype = value.type
-    if isinstance(indices[0], Part):
+    if isinstance(indices[0], NamedPart):
         part = indices[0]
         return Bundle(part.dtype, value.values[part.start : part.start + part.size])
     chosen = positions(frame, dtype, indices, are_tested=are_tested)
@@ -108,7 +108,7 @@ def extract(frame: Frame, value: Bundle, indices: Sequence[Any], *, are_tested: 
 def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any, *, are_tested: bool = True) -> Bundle:
     """The bundle with one component, one row, or one part with a name, replaced."""
     dtype = value.type
-    if isinstance(indices[0], Part):
+    if isinstance(indices[0], NamedPart):
         place = indices[0]
         new = _fitting(frame, part, place.dtype, dtype)
         return Bundle(dtype, (*value.values[: place.start], *new.values, *value.values[place.start + place.size :]))

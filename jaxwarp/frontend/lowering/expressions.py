@@ -23,7 +23,7 @@ from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
     Chosen,
-    Element,
+    ElementValue,
     Host,
     NoArray,
     Prototype,
@@ -257,9 +257,9 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     if isinstance(base, Tile):
         return indexed(frame, base, indices)
     is_part = any(isinstance(i, Slice) for i in indices)
-    if isinstance(base, Element) and is_part:
+    if isinstance(base, ElementValue) and is_part:
         base = load_element(frame.builder, base)
-    if isinstance(base, Element):
+    if isinstance(base, ElementValue):
         return component_element(frame, base, indices)
     if isinstance(base, Bundle):
         return section(frame, base, indices) if is_part else extract(frame, base, indices)
@@ -328,7 +328,7 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
         case Tile():
             sizes = {"shape": base.shape, "ndim": base.ndim, "dtype": base.dtype, "size": math.prod(base.shape)}
             return sizes.get(name)
-        case Element():
+        case ElementValue():
             dtype = element_type(base)
             part = named_part(dtype, name)
             return component_element(frame, base, [part]) if part is not None else _type_attribute(dtype, name)
@@ -378,7 +378,7 @@ def _attribute_hint(base: Any, name: str) -> str | None:
     function = did_you_mean(name, [known for known in FUNCTIONS if abs(len(known) - len(name)) < 2])
     if function is not None:
         return f"{function} functions are called: sin(x)"
-    t = element_type(base) if isinstance(base, Element) else base.type if isinstance(base, Bundle) else None
+    t = element_type(base) if isinstance(base, ElementValue) else base.type if isinstance(base, Bundle) else None
     if isinstance(t, Vec):
         return "vectors have the components x, y, z, w and dtype, length, shape; several make a vector: vec2(v.x, v.y)"
     if isinstance(t, Quat | Transform):
@@ -408,7 +408,7 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
     return frame.adopt(value)
 
 
-def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray | Element:
+def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray | ElementValue:
     """`a[i, j]` of an array for which None is given; a thread fails that comes to an element of it.
 
     Raises:
@@ -423,7 +423,7 @@ def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray |
     if left:
         return replace(value, type=Array(value.type.dtype, left))
     Frame.require(frame, False, f"{what}, and this thread uses one")
-    return Element(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
+    return ElementValue(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
 
 
 def shape_tuple(frame: Frame, value: Any) -> Any:

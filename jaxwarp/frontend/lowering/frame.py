@@ -25,7 +25,7 @@ from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
     Chosen,
-    Element,
+    ElementValue,
     Host,
     Intrinsic,
     NoArray,
@@ -50,7 +50,7 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import SizeUse
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import Aggregate, Array, Field, Scalar, Struct, element_scalar, int32, int64, struct_of
+from jaxwarp.types import Aggregate, Array, Scalar, Struct, StructField, element_scalar, int32, int64, struct_of
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
@@ -217,7 +217,7 @@ class Frame:
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression."""
         value = self.place(node)
-        if isinstance(value, (Element, StructValue)):
+        if isinstance(value, (ElementValue, StructValue)):
             with self.at(node):
                 return loaded(self.builder, value)
         return value
@@ -321,7 +321,7 @@ class Frame:
         values = tuple(self.constant(v.item(), scalar) for v in array.reshape(-1))
         return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
 
-    def _field(self, struct: Struct, field: Field, value: Any) -> Any:
+    def _field(self, struct: Struct, field: StructField, value: Any) -> Any:
         """A field of a struct that the kernel's text names."""
         if isinstance(field.type, Array):
             return NoArray(field.type, field.name) if value is None else Host(value)

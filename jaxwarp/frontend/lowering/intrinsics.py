@@ -23,7 +23,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
     PYTHON_OBJECTS,
     Chosen,
-    Element,
+    ElementValue,
     Host,
     Intrinsic,
     NoArray,
@@ -288,7 +288,7 @@ def _adjoint_atomic(frame: Frame, node: ast.Call, name: str) -> type[NoValue]:
     return NoValue
 
 
-def _require_atomic_type(element: Element, name: str) -> None:
+def _require_atomic_type(element: ElementValue, name: str) -> None:
     scalar = element_scalar(element_type(element))
     bits = name in ("and", "or", "xor")
     if (bits and not scalar.is_int) or (scalar is bool_ and name not in ("exch", "cas")):
@@ -299,7 +299,9 @@ def _require_atomic_type(element: Element, name: str) -> None:
         )
 
 
-def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[str, ...]) -> tuple[Element, list[Any]]:
+def _atomic_arguments(
+    frame: Frame, node: ast.Call, name: str, operands: tuple[str, ...]
+) -> tuple[ElementValue, list[Any]]:
     names = ("arr", "i", "j", "k", "l")
     keywords = {k.arg: k.value for k in node.keywords}
     for key in keywords:
@@ -327,7 +329,7 @@ def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[s
         indices.extend(value if isinstance(value, tuple) else [value])
     is_absent = isinstance(array, NoArray)
     element = absent_at(frame, array, indices) if is_absent else index_view(frame, array, indices)
-    if not isinstance(element, Element):
+    if not isinstance(element, ElementValue):
         ndim = array.type.ndim if array.type is not None else 0
         raise KernelTypeError(
             f"{name}: {array.name} has {ndim} axes, got {_indices(len(indices))}",

@@ -11,13 +11,13 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.builtins.scalar_ops import ROWS, row_of_atomic
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering.values import Chosen, Element, StructValue, View
+from jaxwarp.frontend.lowering.values import Chosen, ElementValue, StructValue, View
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, element_shape, int32, int64
 
 
-def element_type(element: Element) -> Scalar | Aggregate:
+def element_type(element: ElementValue) -> Scalar | Aggregate:
     """The type of an element, or of the component or row of it that `element` names."""
     dtype, depth = element.view.dtype, len(element.component)
     if element.part and depth == 0:
@@ -29,7 +29,7 @@ def element_type(element: Element) -> Scalar | Aggregate:
     return element_scalar(dtype)
 
 
-def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ...]]:
+def addresses(builder: Builder, element: ElementValue) -> Iterator[tuple[ir.Value, ...]]:
     """The indices of each scalar of an element, in row-major order."""
     assert isinstance(element.view, View)
     fixed = (*(a.index for a in element.view.axes if a.index is not None), *element.component)
@@ -45,7 +45,7 @@ def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ..
         yield (*fixed, *(builder.const(k, int32) for k in component))
 
 
-def _in_memory(builder: Builder, element: Element, fixed: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, ...]]:
+def _in_memory(builder: Builder, element: ElementValue, fixed: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, ...]]:
     """The same where the array is part of memory: `start + within(i, count) * stride + k`, one index."""
     assert isinstance(element.view, View)
     assert element.view.within is not None
@@ -65,7 +65,7 @@ def _in_memory(builder: Builder, element: Element, fixed: Sequence[ir.Value]) ->
         yield (builder.call(ROWS["add"], first, builder.const(k, int64)),)
 
 
-def require_own_place(element: Element) -> None:
+def require_own_place(element: ElementValue) -> None:
     """Refuses writes to what an id names."""
     if any(view.within is not None for view in element.views):
         raise KernelTypeError(
@@ -74,11 +74,11 @@ def require_own_place(element: Element) -> None:
         )
 
 
-def load_element(builder: Builder, element: Element) -> ir.Value | Bundle:
+def load_element(builder: Builder, element: ElementValue) -> ir.Value | Bundle:
     dtype = element_type(element)
     count = 1 if isinstance(dtype, Scalar) else dtype.size
 
-    def load(one: Element, view: View) -> tuple[ir.Value, ...]:
+    def load(one: ElementValue, view: View) -> tuple[ir.Value, ...]:
         return tuple(builder.load(view.param, indices) for indices in addresses(builder, one))
 
     values = at_chosen(builder, element, load, (element_scalar(dtype),) * count)
@@ -87,8 +87,8 @@ def load_element(builder: Builder, element: Element) -> ir.Value | Bundle:
 
 def at_chosen(
     builder: Builder,
-    element: Element,
-    use: Callable[[Element, View], tuple[ir.Value, ...]],
+    element: ElementValue,
+    use: Callable[[ElementValue, View], tuple[ir.Value, ...]],
     types: Sequence[Scalar] = (),
 ) -> tuple[ir.Value, ...]:
     """Use the element of the array that the launch chooses, and return what `use` returns, of these types.
@@ -113,7 +113,7 @@ def at_chosen(
 def loaded(builder: Builder, place: Any) -> Any:
     """A value for what was not loaded yet; other values as they are."""
     match place:
-        case Element():
+        case ElementValue():
             return load_element(builder, place)
         case StructValue():
             values = tuple(loaded(builder, v) for v in place.values)
@@ -123,12 +123,12 @@ def loaded(builder: Builder, place: Any) -> Any:
             return place
 
 
-def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) -> None:
+def store_element(builder: Builder, element: ElementValue, value: ir.Value | Bundle) -> None:
     """Stores a value of the element's type."""
     require_own_place(element)
     values = value.values if isinstance(value, Bundle) else (value,)
 
-    def store(one: Element, view: View) -> tuple[ir.Value, ...]:
+    def store(one: ElementValue, view: View) -> tuple[ir.Value, ...]:
         for indices, component in zip(addresses(builder, one), values, strict=True):
             builder.store(view.param, indices, component)
         return ()

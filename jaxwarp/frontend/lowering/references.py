@@ -22,7 +22,7 @@ from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.targets import Attribute, Name, Part, Place, Section, Target, target
 from jaxwarp.frontend.lowering.values import (
     Chosen,
-    Element,
+    ElementValue,
     Host,
     StructValue,
     StructView,
@@ -137,7 +137,7 @@ def arrays_in(value: Any) -> set[ir.Param]:
             return {value.param}
         case Chosen(views=views):
             return {view.param for view in views}
-        case Element():
+        case ElementValue():
             return {view.param for view in value.views}
         case StructValue(values=parts) | StructView(views=parts):
             return set[ir.Param]().union(*map(arrays_in, parts))

@@ -17,17 +17,17 @@ from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type, load_element, store_element
 from jaxwarp.frontend.lowering.merge import Paths
-from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, Slice, StructValue, StructView, View, describe
+from jaxwarp.frontend.lowering.values import Axis, ElementValue, NoArray, Slice, StructValue, StructView, View, describe
 from jaxwarp.frontend.lowering.views import index_view, whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import (
     ABSENT_HINTS,
     Absent,
     Array,
-    Field,
     Indexed,
     Scalar,
     Struct,
+    StructField,
     element_scalar,
     element_shape,
     field_type,
@@ -81,7 +81,7 @@ def _argument_value(frame: Frame, annotation: Any, leaves: list[tuple[ir.Param, 
         return NoArray(dtype.array, param.name, hint)
     if isinstance(dtype, Array):
         return whole(param, dtype.dtype, dtype.ndim)
-    return load_element(frame.builder, Element(whole(param, dtype, 0)))
+    return load_element(frame.builder, ElementValue(whole(param, dtype, 0)))
 
 
 def _through(data: Any, indices: Sequence[Any]) -> Any:
@@ -112,7 +112,7 @@ def construct_struct(frame: Frame, struct: Struct, args: Sequence[Any], keywords
     return StructValue(struct, tuple(_initial(frame, struct, f, given) for f in struct.fields))
 
 
-def _initial(frame: Frame, struct: Struct, field: Field, given: dict[str, Any]) -> Any:
+def _initial(frame: Frame, struct: Struct, field: StructField, given: dict[str, Any]) -> Any:
     if field.name in given:
         return fitted(frame, struct, field, given[field.name])
     if field.default is not None:
@@ -128,7 +128,7 @@ def _initial(frame: Frame, struct: Struct, field: Field, given: dict[str, Any]) 
             return frame.ops.construct(field.type, [])
 
 
-def fitted(frame: Frame, struct: Struct, field: Field, value: Any) -> Any:
+def fitted(frame: Frame, struct: Struct, field: StructField, value: Any) -> Any:
     """A value as a field has it: literals get its type.
 
     Raises:
@@ -247,7 +247,7 @@ def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:
     for field, there, new in zip(place.type.fields, place.values, value.values, strict=True):
         if isinstance(there, StructValue):
             store_struct(frame, there, new)
-        elif isinstance(there, Element):
+        elif isinstance(there, ElementValue):
             store_element(frame.builder, there, stored_value(frame, there, new))
         else:
             raise KernelTypeError(
@@ -256,7 +256,7 @@ def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:
             )
 
 
-def stored_value(frame: Frame, element: Element, value: Any) -> Any:
+def stored_value(frame: Frame, element: ElementValue, value: Any) -> Any:
     """The value as the array holds it.
 
     Raises:

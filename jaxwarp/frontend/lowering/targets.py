@@ -37,7 +37,7 @@ from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct, st
 from jaxwarp.frontend.lowering.tiles.storage import assign_part, indexed
 from jaxwarp.frontend.lowering.values import (
     Chosen,
-    Element,
+    ElementValue,
     NoArray,
     Slice,
     StructValue,
@@ -75,14 +75,14 @@ class Name:
 class Place:
     """An array element, a part of one, or a view; of an array of structs, a struct or a view of several."""
 
-    place: Element | View | Chosen | NoArray | StructValue | StructView | Tile
+    place: ElementValue | View | Chosen | NoArray | StructValue | StructView | Tile
 
     def peek(self, _frame: Frame) -> Any:
         return self.place
 
-    def element(self) -> Element:
+    def element(self) -> ElementValue:
         assert not isinstance(self.place, StructValue)
-        if not isinstance(self.place, Element):
+        if not isinstance(self.place, ElementValue):
             place: Any = self.place.type if isinstance(self.place, NoArray) else self.place
             left = place.ndim
             name = self.place.name
@@ -158,7 +158,7 @@ class Section:
         for element, new in self._elements(frame, value):
             accumulate(frame, element, operator, new)
 
-    def _elements(self, frame: Frame, value: Any) -> list[tuple[Element, ir.Value]]:
+    def _elements(self, frame: Frame, value: Any) -> list[tuple[ElementValue, ir.Value]]:
         assert isinstance(self.parent, Place)
         element = self.parent.element()
         dtype, chosen = sectioned(frame, element_type(element), self.indices, are_tested=False)
@@ -216,11 +216,11 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
         return Place(index_struct(frame, base, indices))
     if isinstance(base, Tile):
         return Place(indexed(frame, base, indices))
-    if any(isinstance(i, Slice) for i in indices) and isinstance(base, Element | Bundle):
+    if any(isinstance(i, Slice) for i in indices) and isinstance(base, ElementValue | Bundle):
         if isinstance(parent, Section):
             raise KernelTypeError("a slice of a slice cannot be assigned to", hint="write one slice")
         return Section(parent, tuple(indices))
-    if isinstance(base, Element):
+    if isinstance(base, ElementValue):
         return Place(component_element(frame, base, indices))
     if isinstance(base, Bundle) and isinstance(parent, Name | Part | Attribute):
         return Part(parent, tuple(indices))
@@ -251,7 +251,7 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
             f"the {name} of an array cannot be assigned to",
             hint="the caller decides the shape: launch_dims and output_dims of a jax_kernel",
         )
-    if isinstance(base, Element):
+    if isinstance(base, ElementValue):
         part = named_part(element_type(base), name)
         if part is not None:
             return Place(component_element(frame, base, [part]))
@@ -265,7 +265,7 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
     )
 
 
-def is_atomic(frame: Frame, element: Element, operator: str) -> bool:
+def is_atomic(frame: Frame, element: ElementValue, operator: str) -> bool:
     """Return whether `a[i] += x` and the like are atomic: the operator has an atomic, and others see the array."""
     scalar = element_scalar(element_type(element))
     is_own = all(view.param in frame.context.locals for view in element.views)
@@ -274,7 +274,7 @@ def is_atomic(frame: Frame, element: Element, operator: str) -> bool:
     return scalar.is_int or not operator.startswith("bit")
 
 
-def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> None:
+def accumulate(frame: Frame, element: ElementValue, operator: str, value: Any) -> None:
     """Atomically `a[i] += x` and the like."""
     stored = stored_value(frame, element, value)
     if operator == "sub":
@@ -282,13 +282,13 @@ def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> Non
     atomic(frame, ATOMIC_OPERATORS[operator], element, stored)
 
 
-def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Value | Bundle:
+def atomic(frame: Frame, kind: str, element: ElementValue, *operands: Any) -> ir.Value | Bundle:
     """An atomic on each component of an element; returns the old value."""
     require_own_place(element)
     dtype = element_type(element)
     columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
 
-    def act(one: Element, view: View) -> tuple[ir.Value, ...]:
+    def act(one: ElementValue, view: View) -> tuple[ir.Value, ...]:
         own = view.param in frame.context.locals
         return tuple(
             update(frame.builder, kind, view.param, indices, parts)

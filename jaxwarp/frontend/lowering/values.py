@@ -32,7 +32,7 @@ from jaxwarp.types import (
     Aggregate,
     Array,
     Mat,
-    Part,
+    NamedPart,
     Scalar,
     Struct,
     TileType,
@@ -144,13 +144,13 @@ class NoArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Element:
+class ElementValue:
     """One element of an array, not loaded yet; with `component` set, one component or row of it; with `part`, some
     components of it."""
 
     view: View | Chosen
     component: tuple[Any, ...] = ()
-    part: Part | None = None
+    part: NamedPart | None = None
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -371,7 +371,7 @@ def describe(value: object) -> str:
             return f"the constant {value}"
         case ir.Value() | Bundle() | View() | Chosen() | StructValue() | StructView() | Tile() | TileStack():
             return str(value.type)
-        case Element():
+        case ElementValue():
             return repr(value.view.dtype)
         case tuple():
             return f"a tuple of {len(value)}"

@@ -10,7 +10,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.memory import load_element
-from jaxwarp.frontend.lowering.values import Axis, Chosen, Element, Slice, View, describe
+from jaxwarp.frontend.lowering.values import Axis, Chosen, ElementValue, Slice, View, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
 
@@ -70,7 +70,7 @@ def shape_item(frame: Frame, view: View | Chosen, index: Any) -> ir.Value:
     return _extent_of(frame, view, range(view.ndim)[known])
 
 
-def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> View | Chosen | Element:
+def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> View | Chosen | ElementValue:
     """`a[i, j]`: an element if all axes are indexed, else a view of the rest."""
     if len(indices) > view.ndim:
         raise KernelTypeError(
@@ -91,7 +91,7 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
     return result if result.ndim else _element(frame, result)
 
 
-def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Element:
+def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> ElementValue:
     """`a[i, j]` by positions along the axes of the view that are known to be in it: none counts from the end."""
     axes = list(view.axes)
     for axis, position in zip(view.free, positions, strict=True):
@@ -99,19 +99,19 @@ def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Eleme
     return _element(frame, replace(view, axes=tuple(axes)))
 
 
-def _index_chosen(frame: Frame, array: Chosen, indices: Sequence[Any]) -> Chosen | Element:
+def _index_chosen(frame: Frame, array: Chosen, indices: Sequence[Any]) -> Chosen | ElementValue:
     """The same part of each array."""
     parts = [index_view(frame, view, indices) for view in array.views]
-    views = tuple(view for part in parts for view in (part.views if isinstance(part, Element) else (part,)))
+    views = tuple(view for part in parts for view in (part.views if isinstance(part, ElementValue) else (part,)))
     result = replace(array, views=views, ndim=views[0].ndim)
     return result if result.ndim else _element(frame, result)
 
 
-def _element(frame: Frame, view: View | Chosen) -> Element:
+def _element(frame: Frame, view: View | Chosen) -> ElementValue:
     """Return the element, with all axes of an array indexed; a thread fails if the array is None in the launch."""
     if view.given is not None and frame.assumed.get(view.given) is not True:
         Frame.require(frame, view.given, "the array is None here: it has no elements")
-    return Element(view)
+    return ElementValue(view)
 
 
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
@@ -137,7 +137,7 @@ def _position(frame: Frame, view: View, axis: int, index: Any) -> ir.Value:
 def _offset(frame: Frame, axis: Axis, position: ir.Value) -> ir.Value:
     if axis.through is not None:
         element = index_view(frame, axis.through, [position])
-        assert isinstance(element, Element)
+        assert isinstance(element, ElementValue)
         found = load_element(frame.builder, element)
         assert isinstance(found, ir.Value)
         return found

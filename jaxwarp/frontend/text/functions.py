@@ -16,7 +16,7 @@ from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
 
 
-class ByName:
+class PickledByName:
     """A decorated function, which is pickled by its name, as functions are, and is its own copy."""
 
     def __reduce__(self) -> str:
@@ -108,7 +108,7 @@ class NativeFunc:
 
 @guarded
 @dataclass(eq=False)
-class Func(ByName):
+class Func(PickledByName):
     """The result of `@func`: one name, one or more overloads, chosen by argument types.
 
     A call from Python runs the Python function of the overload that fits the values. A function of the library returns

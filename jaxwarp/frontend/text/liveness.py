@@ -10,7 +10,7 @@ _LOOPS = (ast.For, ast.While)
 
 
 @dataclass(eq=False)
-class Liveness:
+class NameLiveness:
     """Answers about the nodes of one function, remembered."""
 
     _uses: dict[ast.AST, frozenset[str]] = field(default_factory=dict)

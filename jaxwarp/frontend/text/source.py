@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from jaxwarp.errors import Loc
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
-from jaxwarp.frontend.text.liveness import Liveness
+from jaxwarp.frontend.text.liveness import NameLiveness
 from jaxwarp.unlocked import cached_property
 
 
@@ -40,7 +40,7 @@ class Source:
     attributes: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict)
     statics: dict[Any, Any] = field(default_factory=dict)
     compared: set[str] = field(default_factory=set)
-    liveness: Liveness = field(default_factory=Liveness)
+    liveness: NameLiveness = field(default_factory=NameLiveness)
     _spans: dict[ast.AST, Loc] = field(default_factory=dict)
 
     @cached_property

@@ -31,7 +31,7 @@ NOWHERE = 1 << 30
 """Where a brick is that is none: farther away than any."""
 
 
-class Table(NamedTuple):
+class BrickTable(NamedTuple):
     """The table that finds the brick at a place.
 
     Attributes:
@@ -92,7 +92,7 @@ def ordered_by_jax(places: Any, is_there: Any, capacity: int) -> tuple[Any, Any,
     return bricks, back, jnp.sum(is_first, dtype=jnp.int32)
 
 
-def table_of(bricks: numpy.ndarray, numbers: numpy.ndarray, missing: int) -> Table:
+def table_of(bricks: numpy.ndarray, numbers: numpy.ndarray, missing: int) -> BrickTable:
     """The table for bricks that are known.
 
     Args:
@@ -101,17 +101,19 @@ def table_of(bricks: numpy.ndarray, numbers: numpy.ndarray, missing: int) -> Tab
         missing: the number that is found where there is no brick.
     """
     if len(bricks) == 0:
-        return Table(numpy.full(1, missing, numpy.int32), None, numpy.zeros(3, numpy.int32), numpy.ones(3, numpy.int32))
+        return BrickTable(
+            numpy.full(1, missing, numpy.int32), None, numpy.zeros(3, numpy.int32), numpy.ones(3, numpy.int32)
+        )
     low = bricks.min(0).astype(numpy.int64) - 1
     dims = bricks.max(0) + 2 - low
     if math.prod(dims.tolist()) > max(MOST_CELLS, 64 * len(bricks)):
         return hashed(bricks, numbers, numpy)
     table = numpy.full(dims, missing, numpy.int32)
     table[tuple((bricks - low).T)] = numbers
-    return Table(table.reshape(-1), None, low.astype(numpy.int32), dims.astype(numpy.int32))
+    return BrickTable(table.reshape(-1), None, low.astype(numpy.int32), dims.astype(numpy.int32))
 
 
-def hashed(bricks: Any, numbers: Any, np: Any = jnp) -> Table:
+def hashed(bricks: Any, numbers: Any, np: Any = jnp) -> BrickTable:
     """The table for bricks of which those at `NOWHERE` are none."""
     cells = 1 << max(4, (4 * len(bricks) - 1).bit_length())
     x, y, z = (bricks[:, k].astype(np.uint32) * np.uint32(PRIMES[k]) for k in range(3))
@@ -131,4 +133,4 @@ def hashed(bricks: Any, numbers: Any, np: Any = jnp) -> Table:
         table = numpy.full(cells + 1, -1, numpy.int32)
         table[cell[is_new]] = places[is_new]
         table = table[:-1]
-    return Table(table, entries, numpy.zeros(3, numpy.int32), numpy.ones(3, numpy.int32))
+    return BrickTable(table, entries, numpy.zeros(3, numpy.int32), numpy.ones(3, numpy.int32))

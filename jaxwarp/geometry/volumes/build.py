@@ -14,7 +14,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import is_on_host
-from jaxwarp.geometry.volumes.bricks import NOWHERE, VOXELS, Table
+from jaxwarp.geometry.volumes.bricks import NOWHERE, VOXELS, BrickTable
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
 from jaxwarp.quaternions import HostValue
@@ -189,7 +189,7 @@ def filled(name: str, value: Any, bricks: int) -> Any:
 
 
 def fields(
-    found: Table,
+    found: BrickTable,
     tiles: Any,
     frames: Transforms,
     counts: tuple[Any, Any],

@@ -64,7 +64,7 @@ def _up(offset: int, to: int) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GridLayout:
     """The layout of grids of one type.
 
     Attributes:
@@ -132,9 +132,9 @@ class Layout:
         return _up(self.values + 512 * self.size, 32)
 
 
-def layout_of(number: int) -> Layout:
+def layout_of(number: int) -> GridLayout:
     """Return the layout of a type by its number, which is one of VALUE_TYPES or INDEX_TYPES."""
     name = VALUE_TYPES.get(number, "uint64")
     if name.startswith("vec"):
-        return Layout(number, np.dtype("<f8" if name.endswith("d") else "<f4"), int(name[3]))
-    return Layout(number, np.dtype(name).newbyteorder("<"), 1)
+        return GridLayout(number, np.dtype("<f8" if name.endswith("d") else "<f4"), int(name[3]))
+    return GridLayout(number, np.dtype(name).newbyteorder("<"), 1)

@@ -26,7 +26,7 @@ from jaxwarp.geometry.volumes.layout import (
     TYPE_NAMES,
     UPPER_SLOTS,
     VALUE_TYPES,
-    Layout,
+    GridLayout,
     layout_of,
 )
 
@@ -60,7 +60,7 @@ class Grid(NamedTuple):
         features: arrays that come with it.
     """
 
-    layout: Layout
+    layout: GridLayout
     header: Any
     name: str
     leaves: np.ndarray
@@ -114,7 +114,7 @@ def read_grid(data: np.ndarray) -> Grid:
     return Grid(layout, header, name, places, values, active, held, tiles, index, count, features)
 
 
-def _header(data: np.ndarray) -> tuple[Any, Layout]:
+def _header(data: np.ndarray) -> tuple[Any, GridLayout]:
     if len(data) < NODES:
         raise refused(f"ends early: it has {len(data)} bytes, and its header alone {NODES}")
     header = data[:TREE].view(GRID)[0]
@@ -143,7 +143,7 @@ def _nodes(data: np.ndarray, offset: int, count: int, size: int) -> _Nodes:
     return _Nodes(start, data[start : start + count * size].reshape(count, size))
 
 
-def _roots(data: np.ndarray, layout: Layout, root: _Nodes, upper: _Nodes, background: np.ndarray) -> np.ndarray:
+def _roots(data: np.ndarray, layout: GridLayout, root: _Nodes, upper: _Nodes, background: np.ndarray) -> np.ndarray:
     """The places of the upper nodes, in their own widths."""
     count = int(root.data[0, 24:28].view("<u4")[0])
     start = root.start + layout.root
@@ -176,7 +176,7 @@ def _targets(at: np.ndarray, relative: np.ndarray, children: _Nodes) -> np.ndarr
 
 
 def _children(
-    layout: Layout, slots: int, parents: _Nodes, places: np.ndarray, children: _Nodes, background: np.ndarray
+    layout: GridLayout, slots: int, parents: _Nodes, places: np.ndarray, children: _Nodes, background: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The places of the children of a level, in their own widths; of the slots that have another value than the
     background, the places and those values."""
@@ -213,13 +213,13 @@ def _expanded(places: np.ndarray) -> np.ndarray:
     return _within(places, LOWER_SLOTS, node, np.tile(slot, len(places)))
 
 
-def _values(layout: Layout, data: np.ndarray) -> np.ndarray:
+def _values(layout: GridLayout, data: np.ndarray) -> np.ndarray:
     """Bytes as values, (n[, c])."""
     found = np.ascontiguousarray(data).reshape(-1).view(layout.scalar)
     return found.reshape(-1, layout.components) if layout.components > 1 else found
 
 
-def _numbers(layout: Layout, leaves: np.ndarray, active: np.ndarray, voxels: int) -> tuple[np.ndarray | None, int]:
+def _numbers(layout: GridLayout, leaves: np.ndarray, active: np.ndarray, voxels: int) -> tuple[np.ndarray | None, int]:
     """The numbers of the voxels, -1 of those that have none, and how many there are."""
     plain = len(leaves) * VOXELS
     if layout.number not in INDEX_TYPES:

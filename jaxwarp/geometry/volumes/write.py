@@ -24,7 +24,7 @@ from jaxwarp.geometry.volumes.layout import (
     TYPE_NAMES,
     UPPER_SLOTS,
     VERSION,
-    Layout,
+    GridLayout,
     layout_of,
 )
 from jaxwarp.geometry.volumes.read import Feature
@@ -106,7 +106,7 @@ def _set(target: np.ndarray, start: int, values: np.ndarray, size: int) -> None:
     target[:, start : start + size] = rows.view(np.uint8)
 
 
-def _root(layout: Layout, grid: Written, roots: _Level, to_upper: int, size: int) -> np.ndarray:
+def _root(layout: GridLayout, grid: Written, roots: _Level, to_upper: int, size: int) -> np.ndarray:
     head = np.zeros((1, layout.root), np.uint8)
     _set(head, 0, _box(grid)[None].astype("<i4"), 24)
     _set(head, 24, np.array([[len(roots.places)]], "<u4"), 4)
@@ -120,7 +120,7 @@ def _root(layout: Layout, grid: Written, roots: _Level, to_upper: int, size: int
 
 
 def _nodes(  # noqa: PLR0913
-    layout: Layout, slots: int, level: _Level, background: Any, at: int, below: int, size: int, count: int,
+    layout: GridLayout, slots: int, level: _Level, background: Any, at: int, below: int, size: int, count: int,
     constants: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """The nodes of a level, whose children are `count` nodes of a size from `below` on, and then constants."""
@@ -145,7 +145,7 @@ def _nodes(  # noqa: PLR0913
     return nodes
 
 
-def _leaves(layout: Layout, grid: Written) -> np.ndarray:
+def _leaves(layout: GridLayout, grid: Written) -> np.ndarray:
     leaves = np.zeros((len(grid.leaves), layout.leaf), np.uint8)
     _set(leaves, 0, (grid.leaves << 3).astype("<i4"), 12)
     leaves[:, 12:16] = (7, 7, 7, HAS_BOX)

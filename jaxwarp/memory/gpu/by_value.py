@@ -20,7 +20,7 @@ _BYTE = np.dtype(np.uint8)
 Contents = tuple[bytes | None, ...]
 
 
-class Stored(NamedTuple):
+class StoredValues(NamedTuple):
     """Memory that holds values: where each is; 0 for arrays."""
 
     memory: Region
@@ -40,22 +40,22 @@ class ByValue:
     def __init__(self, scope: GpuScope):
         self._scope = scope
         self._lock = threading.Lock()  # an `OrderedDict` is no whole while it changes
-        self._kept: OrderedDict[Contents, Stored] = OrderedDict()  # what was kept last is at the end
+        self._kept: OrderedDict[Contents, StoredValues] = OrderedDict()  # what was kept last is at the end
 
-    def take(self, contents: Contents) -> Stored:
+    def take(self, contents: Contents) -> StoredValues:
         """Memory that holds the values, of which there are as many, and as large ones, each time."""
         with self._lock:
             found = self._kept.pop(contents, None)
         return found or self._filled(contents)
 
-    def keep(self, contents: Contents, stored: Stored) -> None:
+    def keep(self, contents: Contents, stored: StoredValues) -> None:
         """Keep the memory for later launches, once the work that reads it has been queued."""
         if self._scope.is_recorded:
             stored.memory.owner.work.is_fixed = True  # the graph reads it at any time
         with self._lock:
             self._kept[contents] = stored
 
-    def _filled(self, contents: Contents) -> Stored:
+    def _filled(self, contents: Contents) -> StoredValues:
         with self._lock:
             before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
         if before is None or stored is None or self._scope.is_recorded or not self._scope.has_alone(stored.memory):
@@ -67,8 +67,8 @@ class ByValue:
                 self._scope.set_bytes(place, new)
         return stored
 
-    def _made(self, contents: Contents) -> Stored:
+    def _made(self, contents: Contents) -> StoredValues:
         sizes = [0 if value is None else padded(len(value)) for value in contents]
         memory = self._scope.new(_BYTE, (sum(sizes),))
         places = itertools.accumulate(sizes, initial=memory.address)
-        return Stored(memory, tuple(place if size else 0 for place, size in zip(places, sizes, strict=False)))
+        return StoredValues(memory, tuple(place if size else 0 for place, size in zip(places, sizes, strict=False)))

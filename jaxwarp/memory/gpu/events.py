@@ -12,7 +12,7 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelValueError
 from jaxwarp.memory.devices import Device, require_device
 from jaxwarp.memory.driver import CudaError
-from jaxwarp.memory.gpu.ordering import Entry, Queue
+from jaxwarp.memory.gpu.ordering import ContextDriver, Queue
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope
 
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
@@ -21,7 +21,7 @@ _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 class _Handle:
     """An event of the driver's."""
 
-    def __init__(self, entry: Entry, enable_timing: bool):
+    def __init__(self, entry: ContextDriver, enable_timing: bool):
         self.entry = entry
         self.address = entry.call("EventCreate", 0 if enable_timing else _NO_TIMING)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxwarp.memory.driver import CudaError
-from jaxwarp.memory.gpu.ordering import Entry, Queue, note
+from jaxwarp.memory.gpu.ordering import ContextDriver, Queue, note
 from jaxwarp.memory.region import Region
 
 # What may be asked of the driver meanwhile: kernels, copies and fills on the GPU, and giving back what has ended.
@@ -22,7 +22,7 @@ class NotInGraphError(Exception):
     """The host has a part in it, or memory is made."""
 
 
-class Recorder:
+class GraphRecorder:
     """The work that is queued while a stream is being recorded.
 
     Attributes:
@@ -59,7 +59,7 @@ class DriverGraph:
         recorder: what was recorded.
     """
 
-    def __init__(self, driver: Entry, handle: Any, recorder: Recorder):
+    def __init__(self, driver: ContextDriver, handle: Any, recorder: GraphRecorder):
         self._driver, self._handle = driver, handle
         self.writes = list({id(r.owner): r for r in recorder.writes}.values())
         written = {id(r.owner) for r in self.writes}

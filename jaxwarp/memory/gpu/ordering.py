@@ -14,7 +14,7 @@ from jaxwarp.memory.tensor_owner import Owner
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 
 
-class Entry(Protocol):
+class ContextDriver(Protocol):
     """A driver whose calls are made in the context of a device."""
 
     types: Any
@@ -38,7 +38,7 @@ class Queue:
             event is recorded, and only that is asked for later.
     """
 
-    def __init__(self, driver: Entry, handle: int, is_owned: bool):
+    def __init__(self, driver: ContextDriver, handle: int, is_owned: bool):
         self._driver, self.handle, self.is_owned = driver, handle, is_owned
         self._users = 0
         self._event: Any = None
@@ -90,7 +90,7 @@ class Queue:
         self._driver.call("StreamSynchronize", self.handle)
 
 
-class Work:
+class PendingWork:
     """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since.
 
     Attributes:
@@ -136,5 +136,5 @@ def share(region: Region) -> None:
         work.is_shared = True
 
 
-def _work_on(region: Region) -> Work | None:
+def _work_on(region: Region) -> PendingWork | None:
     return region.owner.work if isinstance(region.owner, Owner) else None

@@ -10,12 +10,12 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.devices import Device, require_device
 from jaxwarp.memory.driver import CudaError, driver
-from jaxwarp.memory.gpu.ordering import Entry
+from jaxwarp.memory.gpu.ordering import ContextDriver
 
 _KEPT = 2**30  # bytes
 
 
-def keep_freed(entry: Entry, device: Any) -> None:
+def keep_freed(entry: ContextDriver, device: Any) -> None:
     """Lets the pool keep a gibibyte of what is freed: by default the driver gives all back to the system whenever
     somebody waits, and to make an array again takes as long as the first time. Who has said otherwise is right.
     """

@@ -21,14 +21,14 @@ from jaxwarp.memory.cuda_scope import CudaScope, padded
 from jaxwarp.memory.devices import CPU, Device, require_device
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
-from jaxwarp.memory.gpu.graphs import DriverGraph, NotInGraphError, Recorder
-from jaxwarp.memory.gpu.ordering import Queue, Work, note, share
+from jaxwarp.memory.gpu.graphs import DriverGraph, GraphRecorder, NotInGraphError
+from jaxwarp.memory.gpu.ordering import PendingWork, Queue, note, share
 from jaxwarp.memory.gpu.pool import keep_freed
 from jaxwarp.memory.host_scope import HOST, Outside, require_unrecorded, scope_of, untraced
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import Library, Owner, fresh
+from jaxwarp.memory.tensor_owner import Owner, TensorLibrary, fresh
 
 _BYTE = np.dtype(np.uint8)
 # The default stream, as DLPack names it: ours wait for it.
@@ -39,7 +39,7 @@ _MOST_VALUES = 256  # that launches have got by value, and that stay in memory
 class _Here(threading.local):
     """The contexts that this thread has entered, the last one within those before, and the record that it makes."""
 
-    recorder: Recorder | None = None
+    recorder: GraphRecorder | None = None
 
     def __init__(self) -> None:
         self.contexts: list[Any] = [None]
@@ -89,7 +89,7 @@ class _Inside:
 class _Memory:
     """Memory of the driver's, given back when nobody has it any more, after all that was queued on it."""
 
-    def __init__(self, scope: GpuScope, address: int, work: Work):
+    def __init__(self, scope: GpuScope, address: int, work: PendingWork):
         self._scope, self._address, self._work = scope, address, work
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -175,7 +175,7 @@ class GpuScope(Outside, CudaScope):
         """Record the work that `run` queues as a graph, without running it. Return None if some of it is not work of
         this GPU alone."""
         # While another one is recorded, nobody may use the default stream.
-        entry, queue, recorder = self._entry, self.new_queue(is_apart=True), Recorder()
+        entry, queue, recorder = self._entry, self.new_queue(is_apart=True), GraphRecorder()
         entry.call("StreamBeginCapture", queue.handle, entry.types.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
         _here.recorder = recorder
         is_whole = False
@@ -208,15 +208,15 @@ class GpuScope(Outside, CudaScope):
             return dense_region(0, dtype, shape, Owner(None, self))
         size, queue = padded(nbytes), self.queue
         address = int(self._entry.call("MemAllocAsync", size, queue.handle, what=f" of {size} bytes"))
-        work = Work(queue)
+        work = PendingWork(queue)
         return dense_region(address, dtype, shape, Owner(_Memory(self, address, work), self, work))
 
     def taken(self, owner: Any) -> Owner:
-        work = Work(self.queue)
+        work = PendingWork(self.queue)
         work.is_shared = True
         return Owner(owner, self, work)
 
-    def give_back(self, address: int, work: Work) -> None:
+    def give_back(self, address: int, work: PendingWork) -> None:
         """Frees memory after all that may still use it. Called by finalizers."""
         if _here.recorder is not None:
             _here.recorder.later.append(lambda: self.give_back(address, work))
@@ -325,7 +325,7 @@ class GpuScope(Outside, CudaScope):
         region, is_writable = import_tensor(value, self._require_own)
         return region, is_writable and not isinstance(value, jax.Array)
 
-    def region_of(self, library: Library, tensor: Any) -> Region:
+    def region_of(self, library: TensorLibrary, tensor: Any) -> Region:
         """The memory of a tensor of another library; what its library has queued on it comes first.
 
         Raises:
@@ -426,7 +426,7 @@ def gpu_of(value: Any) -> GpuScope:
     return gpu_scope(int(entry.call("PointerGetAttribute", attribute, address)) if address else 0)
 
 
-def region_of_tensor(library: Library, tensor: Any) -> Region:
+def region_of_tensor(library: TensorLibrary, tensor: Any) -> Region:
     """The memory of a tensor of another library, wherever it is.
 
     Raises:

@@ -13,7 +13,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelValueError
 from jaxwarp.optim.linear.operators import LinearOperator
-from jaxwarp.optim.linear.state import Iteration, LinearSolverState
+from jaxwarp.optim.linear.state import Iterate, LinearSolverState
 from jaxwarp.optim.linear.vectors import flat, group_of, quotient, times
 
 
@@ -129,7 +129,7 @@ class BiCGSTAB(LinearSolverState):
             expected, found = ("None", "a matrix") if self._M is None else ("a matrix", "None")
             raise KernelValueError(f"{self.name}: M: expected {expected}, as the solver was made with, got {found}")
 
-    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iterate:
         vectors = self._vectors
         square, rho_new, r0v, st, tt, rho, alpha, omega, beta, limit = (self._all[i] for i in range(10))
         y_vector = self._p if self._y is None else self._y
@@ -174,4 +174,4 @@ class BiCGSTAB(LinearSolverState):
         self._sums.zero_()
         self._set_limit(b, square, limit)
         begin()
-        return Iteration(advance, square, limit, renew=begin)
+        return Iterate(advance, square, limit, renew=begin)

@@ -15,7 +15,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.optim.linear.operators import LinearOperator
-from jaxwarp.optim.linear.state import Iteration, LinearSolverState
+from jaxwarp.optim.linear.state import Iterate, LinearSolverState
 from jaxwarp.optim.linear.vectors import Vectors, flat, group_of, quotient, scaled_sum, times
 
 
@@ -112,10 +112,10 @@ class _Restarted(LinearSolverState):
     def _options(self) -> dict[str, Any]:
         return {"restart": self._restart}
 
-    def _cycle(self, begin: Callable[[], None], advance: Callable[[], None], sums: _Sums) -> Iteration:
+    def _cycle(self, begin: Callable[[], None], advance: Callable[[], None], sums: _Sums) -> Iterate:
         begin()
         if self._restart is None:
-            return Iteration(advance, sums.square, sums.limit, renew=begin)
+            return Iterate(advance, sums.square, sums.limit, renew=begin)
         count = max(1, min(self._restart, self._maxiter))
 
         def run() -> None:
@@ -123,7 +123,7 @@ class _Restarted(LinearSolverState):
                 advance()
             begin()
 
-        return Iteration(run, sums.square, sums.limit, count)
+        return Iterate(run, sums.square, sums.limit, count)
 
 
 def _require_restart(what: str, restart: Any) -> int:
@@ -152,7 +152,7 @@ class CG(_Restarted):
         self._r, self._z, self._p, self._q = (self._vectors.new() for _ in range(4))
         self._sums = _Sums(self._vectors)
 
-    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iterate:
         vectors, sums, has_product = self._vectors, self._sums, M is not None
         z_vector = self._r if M is None else self._z
         row_x, r, z, p, q = (flat(v) for v in (x, self._r, z_vector, self._p, self._q))
@@ -199,7 +199,7 @@ class CR(_Restarted):
         self._r, self._z, self._p, self._q, self._y, self._t = (self._vectors.new() for _ in range(6))
         self._sums = _Sums(self._vectors)
 
-    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iterate:
         # z = M r, q = A p, y = M q, t = A z.
         vectors, sums = self._vectors, self._sums
         z_vector = self._r if M is None else self._z

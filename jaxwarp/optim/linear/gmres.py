@@ -15,7 +15,7 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelValueError
 from jaxwarp.host.checks import require_count
 from jaxwarp.optim.linear.operators import LinearOperator
-from jaxwarp.optim.linear.state import Iteration, LinearSolverState
+from jaxwarp.optim.linear.state import Iterate, LinearSolverState
 from jaxwarp.optim.linear.vectors import flat, group_of, quotient
 from jaxwarp.types import float16, float64
 
@@ -218,7 +218,7 @@ class GMRES(LinearSolverState):
         self._right, self._y = (vectors.numbers(count + 1), vectors.numbers(count))
         self._all = vectors.numbers(5)
 
-    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iterate:
         vectors, count = self._vectors, self._count
         square, left, norm, beta, limit = (self._all[i] for i in range(5))
         row_x, r, w = flat(x), flat(self._r), flat(self._w)
@@ -286,4 +286,4 @@ class GMRES(LinearSolverState):
         self._basis.zero_()
         self._set_limit(b, square, limit)
         update_residual()
-        return Iteration(cycle, square, limit, count)
+        return Iterate(cycle, square, limit, count)

@@ -145,7 +145,7 @@ class LinearSolverState:
         """Makes the memory that it needs."""
         raise NotImplementedError
 
-    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iterate:
         """Prepares a solution: the residual's square is known afterwards."""
         raise NotImplementedError
 
@@ -181,7 +181,7 @@ class LinearSolverState:
         number = square.dtype
         self._vectors.launch_groups(_tolerances, [*(number(t) for t in self._tolerances), square, limit])
 
-    def _run(self, iteration: Iteration) -> tuple[int, float, float]:
+    def _run(self, iteration: Iterate) -> tuple[int, float, float]:
         cycle, square = iteration.length, iteration.square
         limits = iteration.limit.numpy().copy()
         tolerance, count, every = math.sqrt(limits.max()), 0, max(self._check_every, cycle)
@@ -213,7 +213,7 @@ class LinearSolverState:
                 tell(error)
         return count, error, float(tolerance)
 
-    def _run_unread(self, iteration: Iteration) -> tuple[HostArray, HostArray, HostArray]:
+    def _run_unread(self, iteration: Iterate) -> tuple[HostArray, HostArray, HostArray]:
         progress, square, limit = self._cur_iter_and_condition, iteration.square, iteration.limit
         progress.fill_(-iteration.length)
         count, condition = progress[0:1], progress[1:2]
@@ -289,7 +289,7 @@ class LinearSolverState:
                 raise KernelValueError(f"{self.name}: {name}: expected {part} {expected}, got {found}")
 
 
-class Iteration:
+class Iterate:
     """A solution on its way.
 
     Attributes:

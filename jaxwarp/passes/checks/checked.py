@@ -20,7 +20,7 @@ from jaxwarp.passes.checks.integers import check_integers
 from jaxwarp.passes.checks.nan import check_nan
 from jaxwarp.passes.checks.race_scan import Scan, Scanned, make_scans, race_reports
 from jaxwarp.passes.checks.races import mark_accesses, shared_arrays
-from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_out
+from jaxwarp.passes.checks.reports import Extent, RecordLayout, Report, Reports, lay_out
 from jaxwarp.passes.checks.steps import check_steps
 from jaxwarp.passes.checks.written import noted, without_notes
 from jaxwarp.passes.erase_rules import erase_rules
@@ -86,7 +86,7 @@ class Debug:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedKernel:
     """A checked kernel.
 
     Attributes:
@@ -97,7 +97,7 @@ class Checked:
     """
 
     kernel: Kernel
-    layout: Layout
+    layout: RecordLayout
     reports: tuple[Report, ...]
     scans: tuple[Scan, ...] = ()
 
@@ -105,7 +105,7 @@ class Checked:
 @with_deep_stack
 def checked(
     kernel: Kernel, debug: Debug, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], *, fma: bool = True
-) -> Checked | None:
+) -> CheckedKernel | None:
     """The kernel with checks; None if nothing in it can fail.
 
     It computes what the kernel computes, to the last bit.
@@ -147,7 +147,7 @@ def checked(
     kernel = without_notes(kernel, notes.params)
     at_once = not debug.checks and len(reports.of) <= _FEW_REPORTS
     made = lay_out(kernel, reports, numbers, record, extents, debug.own, at_once=at_once)
-    return Checked(made, Layout(len(extents) - debug.own), numbers, scans)
+    return CheckedKernel(made, RecordLayout(len(extents) - debug.own), numbers, scans)
 
 
 def _with_assertions(

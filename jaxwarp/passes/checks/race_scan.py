@@ -10,7 +10,7 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.passes.checks.races import PLACES, TOP, Marked, halves
-from jaxwarp.passes.checks.reports import Layout, Report, Reports, Row, write_failure
+from jaxwarp.passes.checks.reports import RecordLayout, Report, Reports, Row, write_failure
 from jaxwarp.types import int32, int64
 
 _VERBS = {"store": "stores to", "load": "reads", "atomic": "updates"}
@@ -170,7 +170,7 @@ class _ScanMaker:
         shown = [a for a in range(self.array.param.rank) if a not in self.array.items][:_MOST_WORDS]
         element = [b.call(ROWS["cast"], self.element[a], dtype=int64) for a in shown]
         item = [b.call(ROWS["cast"], t, dtype=int32) for t in tids[: self.own]]
-        row = Row(self.record, Layout(len(self.grid) - self.own), item)
+        row = Row(self.record, RecordLayout(len(self.grid) - self.own), item)
         thread = self.whole(tids[self.own :], self.grid[self.own :])
         write_failure(b, row, thread, number, [*tids[self.own :], *others[self.batched :], *element])
         return ()

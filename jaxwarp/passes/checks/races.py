@@ -36,7 +36,7 @@ _Access = Store | Atomic
 
 
 @dataclass(frozen=True)
-class Place:
+class AccessPlace:
     """The place of accesses of one kind."""
 
     kind: str
@@ -54,7 +54,7 @@ class Marked:
     """
 
     param: Param
-    places: tuple[Place, ...]
+    places: tuple[AccessPlace, ...]
     items: frozenset[int]
 
     @cached_property
@@ -108,7 +108,7 @@ def shared_arrays(
         kinds = {_kind(op, param) for op in accesses}
         if not param.rank or not ("store" in kinds or kinds == {"atomic", "load"}) or _are_apart(accesses, forms):
             continue
-        places = tuple(dict.fromkeys(Place(_kind(op, param), op.loc) for op in accesses))
+        places = tuple(dict.fromkeys(AccessPlace(_kind(op, param), op.loc) for op in accesses))
         items = frozenset(a for a in range(param.rank) if all(op.indices[a] in batches for op in accesses))
         arrays.append(Marked(param, places[:PLACES], items))
     return arrays
@@ -161,7 +161,7 @@ class _Mark(Rewriter):
 
     def mark(self, op: _Access, array: Marked) -> None:
         b, kind = self.b, _kind(op, array.param)
-        place = next((n for n, p in enumerate(array.places) if p == Place(kind, op.loc)), len(array.places) - 1)
+        place = next((n for n, p in enumerate(array.places) if p == AccessPlace(kind, op.loc)), len(array.places) - 1)
         shifted = b.call(ROWS["mul"], thread_number(b, self.grid), b.const(PLACES, int64))
         number = b.call(ROWS["add"], shifted, b.const(place, int64))
         self.keep(array, op, array.field(kind), number)

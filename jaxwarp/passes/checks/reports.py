@@ -108,7 +108,7 @@ def _as_integer(builder: Builder, value: Value) -> Value:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """The layout of the record of a launch of `rank` axes, without the axes that have records of their own."""
 
     rank: int
@@ -142,7 +142,7 @@ def lay_out(
         kernel: with stores that stand for reports.
         reports: what they stand for.
         numbers: the number of a report is its place here; others have the next one.
-        record: int64, of `own` axes and one of `Layout.size`.
+        record: int64, of `own` axes and one of `RecordLayout.size`.
         grid: the extents of the launch.
         own: so many leading axes of the launch have a record for each of their indices.
         at_once: a report is written where it is: of those of one thread the one of the least number is told.
@@ -159,7 +159,7 @@ class _LayOut(Rewriter):
         super().__init__()
         self.b = Builder(self.scopes)
         self.numbers, self.words = numbers, words
-        self.layout, self.record, self.grid, self.own = Layout(len(grid) - own), record, grid, own
+        self.layout, self.record, self.grid, self.own = RecordLayout(len(grid) - own), record, grid, own
         # The first report of a thread: its number from 1 on, and its words.
         self.first = Param(f"first_{record.name}", int64, (1 + words,))
 
@@ -239,7 +239,7 @@ class Row:
     """The place of a failure: the record at indices of `item`, if there are several."""
 
     record: Param
-    layout: Layout
+    layout: RecordLayout
     item: Sequence[Value]
 
 

@@ -30,7 +30,7 @@ from jaxwarp.vjp.calculus import Calculus
 
 
 @dataclass(frozen=True)
-class Layout:
+class SlotLayout:
     """The numbers of states that are kept, as powers of two.
 
     Attributes:
@@ -63,7 +63,7 @@ class Layout:
 class CheckpointSlots:
     """Emits the arithmetic; all values are int64."""
 
-    def __init__(self, o: Calculus, layout: Layout):
+    def __init__(self, o: Calculus, layout: SlotLayout):
         self.o = o
         self.layout = layout
 

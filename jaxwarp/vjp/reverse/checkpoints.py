@@ -20,16 +20,21 @@ from collections.abc import Iterable, Sequence
 
 from jaxwarp.ir.nodes import Block, For, Param, Value, While
 from jaxwarp.types import Scalar, int32, int64
-from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, Layout
+from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, SlotLayout
 from jaxwarp.vjp.reverse.context import cotangent_type
 from jaxwarp.vjp.reverse.loop_steps import LoopSteps, Reversed, named
 
 # For loops that keep up to so many bytes a state, and for others. The fewer these are, the longer are the segments:
 # what a vector of lanes keeps is in a processor's first cache.
-LAYOUTS = {8: Layout(7, 4, 3, 16), 16: Layout(6, 4, 3, 16), 64: Layout(5, 4, 3, 16), None: Layout(4, 4, 0, 16)}
+LAYOUTS = {
+    8: SlotLayout(7, 4, 3, 16),
+    16: SlotLayout(6, 4, 3, 16),
+    64: SlotLayout(5, 4, 3, 16),
+    None: SlotLayout(4, 4, 0, 16),
+}
 
 
-def choose_layout(types: Iterable[Scalar]) -> Layout:
+def choose_layout(types: Iterable[Scalar]) -> SlotLayout:
     """Return the layout in which states of these types are kept."""
     size = sum(dtype.bytes for dtype in types)
     return next(layout for most, layout in LAYOUTS.items() if most is None or size <= most)

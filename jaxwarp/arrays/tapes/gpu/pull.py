@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.arrays.tapes.gpu import arithmetic
-from jaxwarp.arrays.tapes.native_pullback import Computed, LaunchStep, Steps, UnknownError
+from jaxwarp.arrays.tapes.native_pullback import Computed, LaunchStep, PullbackSteps, UnknownError
 from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region
@@ -21,7 +21,7 @@ class GpuPull:
         UnknownError: a step that is not known here.
     """
 
-    def __init__(self, steps: Steps, scope: GpuScope):
+    def __init__(self, steps: PullbackSteps, scope: GpuScope):
         self._steps, self._scope = steps, scope
         self._constants = {number: np.asarray(value) for number, value in steps.constants}
         self._launches: dict[Any, CudaLaunch] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.arrays.tapes.gpu import arithmetic
-from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private
+from jaxwarp.arrays.tapes.shadow import MemoryBlocks, PlacedRegion, Private
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region
 
@@ -25,7 +25,7 @@ class GpuShadow(Private):
         zero: those that start as zeros; the others start as what is there.
     """
 
-    def __init__(self, scope: GpuScope, blocks: Blocks, chosen: Iterable[int], zero: Container[int]):
+    def __init__(self, scope: GpuScope, blocks: MemoryBlocks, chosen: Iterable[int], zero: Container[int]):
         self._scope = scope
         chosen = sorted({*chosen} - {-1})
         copied = [block for block in chosen if block not in zero]
@@ -42,19 +42,19 @@ class GpuShadow(Private):
         self._memory = self._scope.new(_BYTE, (size,))
         return self._memory.owner, self._memory.address
 
-    def kept(self, place: Place) -> Region:
+    def kept(self, place: PlacedRegion) -> Region:
         return self._scope.duplicated(self.at(place))
 
-    def values(self, place: Place) -> Region:
+    def values(self, place: PlacedRegion) -> Region:
         return arithmetic.plain(self._scope, self.at(place))
 
-    def numpy(self, place: Place) -> np.ndarray:
+    def numpy(self, place: PlacedRegion) -> np.ndarray:
         return self._scope.read(self.at(place))
 
-    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+    def nonzero(self, places: Sequence[PlacedRegion]) -> list[bool]:
         return arithmetic.nonzero(self._scope, [self.values(place) for place in places]).tolist()
 
-    def set(self, place: Place, values: np.ndarray | Region) -> None:
+    def set(self, place: PlacedRegion, values: np.ndarray | Region) -> None:
         target = self.at(place)
         if isinstance(values, Region):
             self._scope.duplicate(target, values)
@@ -63,17 +63,17 @@ class GpuShadow(Private):
         else:  # for all elements
             self._scope.set(target, values)
 
-    def add(self, place: Place, values: np.ndarray | Region) -> None:
+    def add(self, place: PlacedRegion, values: np.ndarray | Region) -> None:
         source = values if isinstance(values, Region) else self._scope.uploaded(values)
         arithmetic.add(self._scope, self.at(place), source)
 
-    def load(self, place: Place, source: Region) -> None:
+    def load(self, place: PlacedRegion, source: Region) -> None:
         self._scope.bring(self.at(place), source)
 
-    def store(self, place: Place, target: Region) -> None:
+    def store(self, place: PlacedRegion, target: Region) -> None:
         self._scope.duplicate(target, self.at(place))
 
-    def clear(self, place: Place, filled: set[int]) -> None:
+    def clear(self, place: PlacedRegion, filled: set[int]) -> None:
         target = self.at(place)
         self._scope.set(target, np.zeros((), target.dtype))
         if place.fills:

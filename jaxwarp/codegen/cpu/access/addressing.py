@@ -12,7 +12,7 @@ from jaxwarp.types import Scalar, int32
 
 
 @dataclass(frozen=True)
-class Place:
+class LaneAddress:
     """The element of lane j: `pointer[constant + j * step + offsets[j]]`.
 
     Attributes:
@@ -37,7 +37,7 @@ class Place:
         return self.step == step and self.offsets is None
 
 
-def locate(lanes: Lanes, param: Param, indices: Sequence[Value], least: Sequence[int] | None = None) -> Place:
+def locate(lanes: Lanes, param: Param, indices: Sequence[Value], least: Sequence[int] | None = None) -> LaneAddress:
     """The place of an access. All scalar arithmetic is in 64 bits.
 
     Args:
@@ -113,7 +113,7 @@ class _Locator:
             result = self.lanes.derive(("sum", left, right), lambda a=left, b=right: self.inst(f"add i64 {a}, {b}"))
         return result
 
-    def place(self) -> Place:
+    def place(self) -> LaneAddress:
         pointer = self.lanes.frame.pointer(self.param)
         type_ = memory_type(self.param.dtype)
         invariants = self.lanes.function.invariants
@@ -131,7 +131,7 @@ class _Locator:
         if self.steps:
             step = self.total([*self.steps, *([str(self.step)] if self.step else [])])
         offsets, bits = self.offsets() if self.vectors else (None, 64)
-        return Place(self.param.dtype, pointer, self.constant, step, offsets, bits)
+        return LaneAddress(self.param.dtype, pointer, self.constant, step, offsets, bits)
 
     def offsets(self) -> tuple[str, int]:
         """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used.
@@ -182,7 +182,7 @@ class _Locator:
         return result
 
 
-def element_pointer(lanes: Lanes, place: Place, constant: int | None = None) -> str:
+def element_pointer(lanes: Lanes, place: LaneAddress, constant: int | None = None) -> str:
     """The scalar pointer to lane 0's element, or to the one `constant` elements from the place's pointer."""
     at = place.constant if constant is None else constant
     if at == 0:
@@ -190,7 +190,7 @@ def element_pointer(lanes: Lanes, place: Place, constant: int | None = None) -> 
     return lanes.function.inst(f"getelementptr {memory_type(place.dtype)}, ptr {place.pointer}, i64 {at}")
 
 
-def element_pointers(lanes: Lanes, place: Place) -> str:
+def element_pointers(lanes: Lanes, place: LaneAddress) -> str:
     """A vector of pointers, one per lane."""
     inst, many = lanes.function.inst, lanes.many
     offsets, bits = place.offsets, place.bits
@@ -212,7 +212,7 @@ def element_pointers(lanes: Lanes, place: Place) -> str:
     return inst(f"getelementptr {memory_type(place.dtype)}, ptr {base}, {wide} {offsets}")
 
 
-def lane_pointers(lanes: Lanes, place: Place) -> list[str]:
+def lane_pointers(lanes: Lanes, place: LaneAddress) -> list[str]:
     """The pointer of each lane, as scalars that are made once for places that differ by constants."""
     type_, key = memory_type(place.dtype), ("pointers", place.pointer, place.offsets, place.step)
     pointers = lanes.derive(key, lambda: _make_lane_pointers(lanes, place, type_))
@@ -221,7 +221,7 @@ def lane_pointers(lanes: Lanes, place: Place) -> list[str]:
     return [lanes.function.inst(f"getelementptr {type_}, ptr {pointer}, i64 {place.constant}") for pointer in pointers]
 
 
-def _make_lane_pointers(lanes: Lanes, place: Place, type_: str) -> list[str]:
+def _make_lane_pointers(lanes: Lanes, place: LaneAddress, type_: str) -> list[str]:
     inst, offsets = lanes.function.inst, place.offsets
     if offsets is not None and place.bits == 32:
         offsets = inst(f"sext {lanes.many.wide('i32')} {offsets} to {lanes.many.wide('i64')}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jaxwarp.codegen.cpu.access.addressing import Place, element_pointers, lane_pointers, locate
+from jaxwarp.codegen.cpu.access.addressing import LaneAddress, element_pointers, lane_pointers, locate
 from jaxwarp.codegen.cpu.access.records import Records
 from jaxwarp.codegen.cpu.analysis.families import pieces
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
@@ -44,7 +44,7 @@ def gather(lanes: Lanes, op: Load) -> str:
     return lanes.loaded[key].word(place.constant) or _each_lane(lanes, place)
 
 
-def _of_pair(lanes: Lanes, op: Load, place: Place) -> str | None:
+def _of_pair(lanes: Lanes, op: Load, place: LaneAddress) -> str | None:
     """A word of 32 bits that is gathered together with its neighbour; None if its family reads no neighbour of it."""
     if place.dtype.bits != 32 or lanes.frame.is_local(op.param):
         return None
@@ -70,7 +70,7 @@ def kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
     return lanes.function.inst(f"freeze {wide} {loaded}")
 
 
-def _near(lanes: Lanes, op: Load, place: Place) -> list[int]:
+def _near(lanes: Lanes, op: Load, place: LaneAddress) -> list[int]:
     """The words of each lane that the family of a load reads, counted as `place.constant` is; those at run-time
     strides from its own are not among them."""
     of = lanes.families[op].of
@@ -85,7 +85,7 @@ def _flat(lanes: Lanes, op: Load) -> int:
     return sum(shift * unit for shift, unit in zip(shifts, units, strict=True) if isinstance(unit, int))
 
 
-def _each_lane(lanes: Lanes, place: Place) -> str:
+def _each_lane(lanes: Lanes, place: LaneAddress) -> str:
     """A scalar load for each lane.
 
     That is what machines without mask registers do best. LLVM would take the addresses of each gather out of their
@@ -98,7 +98,7 @@ def _each_lane(lanes: Lanes, place: Place) -> str:
     return vector
 
 
-def _masked(lanes: Lanes, place: Place, type_: str | None = None) -> str:
+def _masked(lanes: Lanes, place: LaneAddress, type_: str | None = None) -> str:
     """Load, for each lane, the element at its place, as `type_` or else as the type of the place."""
     type_ = type_ or memory_type(place.dtype)
     wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
@@ -137,7 +137,7 @@ def _gather_lanes(lanes: Lanes, type_: str, align: int) -> str:
     return _body(lanes, builder.function, f"ret {wide} {vector}")
 
 
-def scatter(lanes: Lanes, place: Place, value: str) -> None:
+def scatter(lanes: Lanes, place: LaneAddress, value: str) -> None:
     """Stores a vector, as memory holds it, in the order of lanes."""
     type_ = memory_type(place.dtype)
     wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer
+from jaxwarp.codegen.cpu.access.addressing import LaneAddress, element_pointer
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 
@@ -37,7 +37,7 @@ Pieces = list[tuple[str, str]]
 _WIDE_SIZES = (2, 3, 4)
 
 
-def load_component(lanes: Lanes, place: Place, size: int, component: int) -> str:
+def load_component(lanes: Lanes, place: LaneAddress, size: int, component: int) -> str:
     """Component `component` of the entries of all lanes, all of which are on; `place` is where that component is.
 
     What it shares with other components is loaded and shuffled once, until something is stored.
@@ -51,7 +51,7 @@ def load_component(lanes: Lanes, place: Place, size: int, component: int) -> str
     return lanes.loaded[key].component(component)
 
 
-def interleaved(lanes: Lanes, place: Place, components: Sequence[str]) -> tuple[str, int, Pieces]:
+def interleaved(lanes: Lanes, place: LaneAddress, components: Sequence[str]) -> tuple[str, int, Pieces]:
     """The entries that consist of these components, as memory has them from `place` on.
 
     Returns:
@@ -74,7 +74,7 @@ def interleaved(lanes: Lanes, place: Place, components: Sequence[str]) -> tuple[
     return f"<{q} x {layout.type_}>", QUARTER // 8, pieces
 
 
-def _is_transposed(lanes: Lanes, place: Place, size: int) -> bool:
+def _is_transposed(lanes: Lanes, place: LaneAddress, size: int) -> bool:
     machine = lanes.frame.machine
     if size in _WIDE_SIZES and (machine.has_mask_registers or machine.triple.startswith("aarch64")):
         return False
@@ -102,7 +102,7 @@ class _Layout:
         return lanes.function.inst(f"shufflevector {vector} {a}, {vector} {b}, <{self.lanes} x i32> <{text}>")
 
 
-def layout_of(lanes: Lanes, place: Place) -> _Layout:
+def layout_of(lanes: Lanes, place: LaneAddress) -> _Layout:
     bits = place.dtype.bits
     register = lanes.frame.machine.vector_bits // bits
     return _Layout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
@@ -111,7 +111,7 @@ def layout_of(lanes: Lanes, place: Place) -> _Layout:
 class _Loader:
     """The entries of all lanes from element `first` on; what has been loaded and shuffled of them."""
 
-    def __init__(self, lanes: Lanes, place: Place, first: int, size: int):
+    def __init__(self, lanes: Lanes, place: LaneAddress, first: int, size: int):
         self.lanes = lanes
         self.place = place
         self.first = first
@@ -207,7 +207,7 @@ def _rows(lanes: Lanes, layout: _Layout, parts: Sequence[str]) -> list[str]:
     return rows
 
 
-def _from_wide(lanes: Lanes, place: Place, first: int, size: int, component: int) -> str:
+def _from_wide(lanes: Lanes, place: LaneAddress, first: int, size: int, component: int) -> str:
     """A component out of one vector of all entries."""
     type_, width = memory_type(place.dtype), lanes.width
     wide = f"<{size * width} x {type_}>"
@@ -218,7 +218,7 @@ def _from_wide(lanes: Lanes, place: Place, first: int, size: int, component: int
     return lanes.function.inst(f"shufflevector {wide} {entries}, {wide} poison, <{width} x i32> <{order}>")
 
 
-def _as_wide(lanes: Lanes, place: Place, components: Sequence[str]) -> tuple[str, int, Pieces]:
+def _as_wide(lanes: Lanes, place: LaneAddress, components: Sequence[str]) -> tuple[str, int, Pieces]:
     """`interleaved`, by shuffles of one vector of all components."""
     width, size, type_ = lanes.width, len(components), memory_type(place.dtype)
     parts, lanes_each = components, width

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer, locate
+from jaxwarp.codegen.cpu.access.addressing import LaneAddress, element_pointer, locate
 from jaxwarp.codegen.cpu.access.gather import gather, kept_in_place, scatter, suffix
 from jaxwarp.codegen.cpu.access.interleaved import interleaved, load_component
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
@@ -62,7 +62,7 @@ def _load_vector(lanes: Lanes, op: Load) -> str:
     return gather(lanes, op)
 
 
-def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -> str:
+def load_adjacent(lanes: Lanes, place: LaneAddress, pointer: str, mask: str | None) -> str:
     type_ = memory_type(place.dtype)
     wide = lanes.many.wide(type_)
     align = place.dtype.bytes
@@ -137,7 +137,7 @@ def from_memory(lanes: Lanes, dtype: Scalar, raw: str, scalar: bool = False) -> 
     )
 
 
-def _store_scalar(lanes: Lanes, place: Place, value: Value) -> None:
+def _store_scalar(lanes: Lanes, place: LaneAddress, value: Value) -> None:
     """All lanes store to one element: any order of threads is right, and in lane order the last one stays."""
     if lanes.strides.of[value] == 0:
         scalar = lanes.scalar(value)
@@ -166,7 +166,7 @@ def last_lane(lanes: Lanes) -> str:
     return lanes.function.inst(f"sub i64 {lanes.width - 1}, {wide}")
 
 
-def store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value: str, mask: str | None) -> None:
+def store_adjacent(lanes: Lanes, place: LaneAddress, param: Param, pointer: str, value: str, mask: str | None) -> None:
     type_, align = memory_type(place.dtype), place.dtype.bytes
     wide = lanes.many.wide(type_)
     if mask is None and lanes.streaming.store(param, wide, [(value, pointer)], lanes.width * align):

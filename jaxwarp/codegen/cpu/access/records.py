@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jaxwarp.codegen.cpu.access.addressing import Place, lane_pointers
+from jaxwarp.codegen.cpu.access.addressing import LaneAddress, lane_pointers
 from jaxwarp.codegen.cpu.access.interleaved import QUARTER, layout_of
 from jaxwarp.codegen.cpu.analysis.families import Piece, pieces
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
@@ -27,7 +27,7 @@ class Records:
         wanted: all of them, of which the first and the last are in the array in each lane.
     """
 
-    def __init__(self, lanes: Lanes, place: Place, wanted: Sequence[int]):
+    def __init__(self, lanes: Lanes, place: LaneAddress, wanted: Sequence[int]):
         self.lanes = lanes
         self.place = replace(place, constant=0)
         bits = place.dtype.bits

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer, element_pointers, lane_pointers, locate
+from jaxwarp.codegen.cpu.access.addressing import LaneAddress, element_pointer, element_pointers, lane_pointers, locate
 from jaxwarp.codegen.cpu.access.memory import (
     extract_lane,
     from_memory,
@@ -164,7 +164,7 @@ class AtomicEmitter:
         function.line(f"br label %{after}")
         function.open(after)
 
-    def update_lanes(self, op: Atomic, place: Place, keep: bool) -> str:
+    def update_lanes(self, op: Atomic, place: LaneAddress, keep: bool) -> str:
         """The atomics of all lanes, or what does for them. Returns the vector of old values, if it is to be kept."""
         lanes, function, rectangle = self.lanes, self.function, self.accumulators.rectangle
         if rectangle is None or op.param not in rectangle.keys or op.kind == "cas":
@@ -191,12 +191,12 @@ class AtomicEmitter:
 class _Updates:
     """The `Updates` that an accumulator falls back on. `places`: the places of atomics that are already located."""
 
-    def __init__(self, emitter: AtomicEmitter, places: dict[Atomic, Place]):
+    def __init__(self, emitter: AtomicEmitter, places: dict[Atomic, LaneAddress]):
         self.emitter = emitter
         self.lanes = emitter.lanes
         self.places = places
 
-    def place(self, op: Atomic) -> Place:
+    def place(self, op: Atomic) -> LaneAddress:
         if op not in self.places:
             self.places[op] = locate(self.lanes, op.param, op.indices)
         return self.places[op]
@@ -227,7 +227,7 @@ def _combined(kind: str, dtype: Scalar, ops: VectorBuilder, a: str, b: str) -> s
     return combine(ops, kind, dtype, a, b)
 
 
-def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:
+def _reduce(lanes: Lanes, op: Atomic, place: LaneAddress) -> None:
     """All lanes on one integer: reduce across lanes, then one atomic."""
     dtype, many = op.param.dtype, lanes.many
     vector, wide, scalar = lanes.vector(op.args[0]), many.type(dtype), memory_type(dtype)
@@ -241,7 +241,7 @@ def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:
     atomic(lanes.one, op.kind, dtype, element_pointer(lanes, place), [total])
 
 
-def _at_once(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+def _at_once(lanes: Lanes, op: Atomic, place: LaneAddress, keep: bool) -> str:
     """Loads adjacent elements, changes and stores them. Returns what was there."""
     del keep
     dtype, mask, value = op.param.dtype, lanes.mask, to_memory(lanes, op.args[0])
@@ -256,7 +256,7 @@ def _at_once(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     return reverse(lanes, memory_type(dtype), old) if is_backwards else old
 
 
-def _one_by_one(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+def _one_by_one(lanes: Lanes, op: Atomic, place: LaneAddress, keep: bool) -> str:
     """Loads, changes and stores the elements of all lanes in order: several may have the same. Returns what was there.
 
     Without a loop over the lanes, which would take as long as their atomics.
@@ -270,7 +270,7 @@ def _one_by_one(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     return olds
 
 
-def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool, is_own: str = "") -> str:
+def _each_lane(lanes: Lanes, op: Atomic, place: LaneAddress, keep: bool, is_own: str = "") -> str:
     """for each lane that is on, in order: the scalar atomic. Returns the vector of old values, if it is to be kept.
 
     Vectors go through memory, where a lane's number can index them. `is_own`: whether a load and a store will do.

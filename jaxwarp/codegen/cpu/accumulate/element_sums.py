@@ -12,9 +12,9 @@ from collections.abc import Callable
 from jaxwarp.codegen.cpu.accumulate.accumulators import Updates
 from jaxwarp.codegen.cpu.accumulate.lane_sums import sum_of_lanes
 from jaxwarp.codegen.cpu.accumulate.scalar_atomics import atomic
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.loops import Loop
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder, memory_type, scalar_constant
 from jaxwarp.codegen.cpu.plan.privatization import MOST_ELEMENTS
 from jaxwarp.ir.nodes import Atomic, Param
@@ -25,7 +25,7 @@ _LINE = 64
 class ElementSums:
     """The partial sums of one array."""
 
-    def __init__(self, frame: Frame, many: VectorBuilder, param: Param):
+    def __init__(self, frame: FunctionFrame, many: VectorBuilder, param: Param):
         self.frame = frame
         self.many = many
         self.function = many.function
@@ -57,7 +57,7 @@ class ElementSums:
         """A loop over the elements: `emit` gets where the partial sums are, and the element's number."""
         function = self.function
         body, after = function.new_label("sum"), function.new_label("summed")
-        loop = Loop(function, function.new_label("sums"))
+        loop = LoopHeader(function, function.new_label("sums"))
         number = loop.phi("i64", "0")
         is_more = function.inst(f"icmp ult i64 {number}, {self.count}")
         function.line(f"br i1 {is_more}, label %{body}, label %{after}")

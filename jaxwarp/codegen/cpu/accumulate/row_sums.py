@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxwarp.codegen.cpu.accumulate.accumulators import Updates
 from jaxwarp.codegen.cpu.accumulate.lane_sums import sum_of_lanes
 from jaxwarp.codegen.cpu.accumulate.scalar_atomics import atomic, combine, identity_of
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder
 from jaxwarp.ir.nodes import Atomic
@@ -18,7 +18,7 @@ class RowSum:
     has come by: one that none reaches may lie outside the array. `is_own`: the element is that of one row.
     """
 
-    def __init__(self, frame: Frame, many: VectorBuilder, op: Atomic, is_own: bool):
+    def __init__(self, frame: FunctionFrame, many: VectorBuilder, op: Atomic, is_own: bool):
         self.frame = frame
         self.is_own = is_own
         self.many = many

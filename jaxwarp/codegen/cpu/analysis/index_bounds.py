@@ -62,7 +62,7 @@ Wrapped = tuple[tuple[Term, Term], ...]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class IndexRange:
     """min(lower) <= index <= max(upper), or the index is in a wrapped range, if nothing wraps in 32 bits.
 
     Attributes:
@@ -86,12 +86,12 @@ class Bounds:
         return (ends[0], ends[1]) if is_fixed else None
 
     @property
-    def together(self) -> Bounds:
+    def together(self) -> IndexRange:
         """The same bounds widened to include the wrapped ranges, so that none is left."""
         if not self.wrapped:
             return self
         lower, upper = ((*ts, *(s[k] for s in self.wrapped)) for k, ts in enumerate((self.lower, self.upper)))
-        return Bounds(lower, upper, self.scale, self.values)
+        return IndexRange(lower, upper, self.scale, self.values)
 
     @property
     def rotations(self) -> frozenset[Rotation]:
@@ -126,9 +126,9 @@ class IndexBounds:
         self.makers = {result: op for op in walk(kernel.body) for result in op.defined}
         self.forms = Forms(kernel, [None] * kernel.grid_rank)
         self.constants = LaunchConstants(kernel)
-        self._known: dict[tuple[Value, int], Bounds | None] = {}
+        self._known: dict[tuple[Value, int], IndexRange | None] = {}
 
-    def of(self, value: Value, axis: int) -> Bounds | None:
+    def of(self, value: Value, axis: int) -> IndexRange | None:
         """Bounds of a value by the thread index along a grid axis; None if none were found."""
         key = value, axis
         if key not in self._known:
@@ -140,17 +140,17 @@ class IndexBounds:
             self._known[key] = found
         return self._known[key]
 
-    def _find(self, value: Value, axis: int) -> Bounds | None:
+    def _find(self, value: Value, axis: int) -> IndexRange | None:
         form = self.forms[value]
         if form is not None and all(it.axis is None for it in form.terms):
             low, high = form.range()  # of a constant, or in loops of known length
-            return Bounds((Term(0, None, low),), (Term(0, None, high),))
+            return IndexRange((Term(0, None, low),), (Term(0, None, high),))
         if value in self.constants.makers:
             term = (Term(0, value, 0),)
-            return Bounds(term, term, 0, frozenset((value,)))
+            return IndexRange(term, term, 0, frozenset((value,)))
         match self.makers.get(value):
             case Tid() as op if op.axis == axis:
-                return Bounds((Term(1, None, 0),), (Term(1, None, 0),), 1)
+                return IndexRange((Term(1, None, 0),), (Term(1, None, 0),), 1)
             case Call() as op if op.builtin.name == "select":
                 return self._either(op.args[1:], axis)
             case Call() as op if len(op.args) == 2:
@@ -161,7 +161,7 @@ class IndexBounds:
             case _:
                 return None
 
-    def _call(self, op: Call, axis: int) -> Bounds | None:
+    def _call(self, op: Call, axis: int) -> IndexRange | None:
         x, y = (self.of(a, axis) for a in op.args)
         if x is None or y is None:
             return None
@@ -185,7 +185,7 @@ class IndexBounds:
             case _:
                 return None
 
-    def _is_short(self, x: Bounds, y: Bounds) -> bool:
+    def _is_short(self, x: IndexRange, y: IndexRange) -> bool:
         """Return whether the shift of a rotation is a small number, or the modulus plus a small number.
 
         With an arbitrary shift, no rectangle may have elements of its own. It is then better to know that threads
@@ -203,7 +203,7 @@ class IndexBounds:
             whole = length
         return shift in (None, modulus) and abs(constant - whole) <= _MOST_SHIFT
 
-    def _either(self, values: Iterable[Value], axis: int) -> Bounds | None:
+    def _either(self, values: Iterable[Value], axis: int) -> IndexRange | None:
         x, y = (self.of(v, axis) for v in values)
         if x is None or y is None:
             return None
@@ -220,21 +220,21 @@ class IndexBounds:
         return _bounds((*x.lower, *y.lower), (*x.upper, *y.upper), x, y)
 
 
-def _lower(x: Bounds) -> Terms:
+def _lower(x: IndexRange) -> Terms:
     return x.lower
 
 
-def _upper(x: Bounds) -> Terms:
+def _upper(x: IndexRange) -> Terms:
     return x.upper
 
 
-def _apart(x: Bounds, other: Bounds) -> tuple[Bounds, Wrapped]:
+def _apart(x: IndexRange, other: IndexRange) -> tuple[IndexRange, Wrapped]:
     """The bounds, or what they are where only the other ones follow the thread."""
     ends = x.as_wrapped
     return (x, (ends,)) if ends is not None and other.is_near else (x, ())
 
 
-def _moved(x: Bounds, y: Bounds, name: str) -> Bounds | None:
+def _moved(x: IndexRange, y: IndexRange, name: str) -> IndexRange | None:
     """x + y or x - y where x has wrapped ranges and y does not move with the thread."""
     by = y.as_wrapped
     if not x.wrapped or by is None or (name == "sub" and not y.is_known):
@@ -249,7 +249,7 @@ def _moved(x: Bounds, y: Bounds, name: str) -> Bounds | None:
     return _bounds(_sums(x.lower, (low,)), _sums(x.upper, (high,)), x, y, tuple(wrapped))
 
 
-def _rotated(x: Bounds, y: Bounds) -> Bounds | None:
+def _rotated(x: IndexRange, y: IndexRange) -> IndexRange | None:
     """(t + shift) % modulus."""
     modulus = y.as_wrapped
     if x.wrapped or modulus is None or y.lower != y.upper or x.lower != x.upper or len(x.lower) != 1:
@@ -265,14 +265,14 @@ def _rotated(x: Bounds, y: Bounds) -> Bounds | None:
 
 
 def _bounds(
-    lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds, wrapped: Wrapped = ()
-) -> Bounds | None:
+    lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: IndexRange, y: IndexRange, wrapped: Wrapped = ()
+) -> IndexRange | None:
     if lower is None or upper is None:
         return None
     least, greatest = extreme(lower, min), extreme(upper, max)
     if max(len(least), len(greatest), len(wrapped)) > _MOST_TERMS:
         return None
-    return Bounds(least, greatest, max(t.scale for t in (*least, *greatest, Term(max(x.scale, y.scale), None, 0))),
+    return IndexRange(least, greatest, max(t.scale for t in (*least, *greatest, Term(max(x.scale, y.scale), None, 0))),
                   x.values | y.values, wrapped)  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def _negated(terms: Terms) -> Terms:
     return tuple(Term(0, None, -t.constant) for t in terms)
 
 
-def _scaled(x: Bounds, factor: int | None) -> Bounds | None:
+def _scaled(x: IndexRange, factor: int | None) -> IndexRange | None:
     if factor is None or not 0 <= factor <= LIMIT or any(t.value is not None for t in (*x.lower, *x.upper)):
         return None
     lower, upper = ([Term(t.scale * factor, None, t.constant * factor) for t in ts] for ts in (x.lower, x.upper))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.loops import Loop
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader
 from jaxwarp.codegen.cpu.llvm.vectors import FRAME_ALIGN
 from jaxwarp.ir.nodes import Block, Call, Const, For, Value, While
 from jaxwarp.types import Scalar, bool_
@@ -41,7 +41,7 @@ class RunningLanes:
             self.first = self.widen(self.first) if lanes.mask is not None else f"splat (i{bits} -1)"
         self.carried = self.next = ""
 
-    def enter(self, loop: Loop) -> str:
+    def enter(self, loop: LoopHeader) -> str:
         """At the head of the loop: the mask of the lanes that test whether they go on."""
         self.carried = loop.phi(self.type, self.first)
         return self.carried
@@ -130,7 +130,7 @@ class LongCounts:
     def type(self, running: RunningLanes) -> str:
         return running.lanes.many.wide("i64")
 
-    def enter(self, loop: Loop) -> None:
+    def enter(self, loop: LoopHeader) -> None:
         """At the head of the loop."""
         self.begun = loop.phi("i32", "0")
 

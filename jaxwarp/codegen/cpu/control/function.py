@@ -33,11 +33,11 @@ from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.codegen.cpu.control.blocks import Emitter
 from jaxwarp.codegen.cpu.control.in_order import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.control.interior import emit_tests
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.formulas import shared_formulas
 from jaxwarp.codegen.cpu.llvm.hoisting import Invariants
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.loops import Loop
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader
 from jaxwarp.codegen.cpu.llvm.streaming import Streaming
 from jaxwarp.codegen.cpu.llvm.vectors import FunctionText
 from jaxwarp.codegen.cpu.plan.coarsening import Coarse
@@ -143,7 +143,7 @@ class _Writer:
     def __init__(self, plan: Plan):
         self.plan = plan
         self.kernel, self.width = plan.kernel, plan.width
-        self.frame = Frame(plan.kernel, plan.width, plan.machine)
+        self.frame = FunctionFrame(plan.kernel, plan.width, plan.machine)
         self.invariants = Invariants()
         invariants = self.invariants if plan.width > 1 else None
         self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
@@ -169,7 +169,7 @@ class _Writer:
             self.columns([])
             function.line("br label %end")
         else:
-            loop = Loop(function, "rows")
+            loop = LoopHeader(function, "rows")
             row = loop.phi("i64", "%row_begin")
             is_more = function.inst(f"icmp slt i64 {row}, %row_end")
             function.line(f"br i1 {is_more}, label %row, label %end")
@@ -236,7 +236,7 @@ class _Writer:
         is_more = function.inst(f"icmp slt i64 {column}, %col_end")
         function.line(f"br i1 {is_more}, label %partial, label %past")
         function.open("partial")
-        loop = Loop(function, "one_by_one")
+        loop = LoopHeader(function, "one_by_one")
         number = loop.phi("i64", "0")
         self.masked([*outer[:-1], function.inst(f"add i64 {outer[-1]}, {number}")], column, "%col_end")
         following = function.inst(f"add i64 {number}, 1")
@@ -270,7 +270,7 @@ class _Writer:
         is_any = function.inst(f"icmp sle i64 %col_begin, {last}")
         function.line(f"br i1 {is_any}, label %{name}full, label %{name}rest")
         function.open(f"{name}full")
-        loop = Loop(function, f"{name}chunk")
+        loop = LoopHeader(function, f"{name}chunk")
         column = loop.phi("i64", "%col_begin")
         body(column)
         end = self.next_chunk(column, width)
@@ -302,7 +302,7 @@ class _Writer:
     def chunks(self, outer: list[str]) -> None:
         """Chunks of the interior, and between them and after them, under a mask, those that are not."""
         function = self.function
-        loop = Loop(function, "columns")
+        loop = LoopHeader(function, "columns")
         column = loop.phi("i64", "%col_begin")
         end = self.next_chunk(column, self.width)
         is_full = function.inst(f"icmp sle i64 {end}, %col_end")
@@ -341,7 +341,7 @@ class _Writer:
         if self.plan.rest_width == self.width:
             self.rest_body(outer, column)
             return
-        loop = Loop(function, "part")
+        loop = LoopHeader(function, "part")
         at = loop.phi("i64", column)
         self.rest_body(outer, at)
         following = function.inst(f"add i64 {at}, {self.plan.rest_width}")

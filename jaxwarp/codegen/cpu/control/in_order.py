@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from jaxwarp.analysis.succession import Apart, Leaf, Succession, Uniform
 from jaxwarp.codegen.abi import Geometry
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
-from jaxwarp.codegen.cpu.llvm.loops import Loop
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader
 from jaxwarp.codegen.cpu.llvm.vectors import FunctionText
 from jaxwarp.ir.kernel import Kernel
 
@@ -25,9 +25,9 @@ SIGNATURE = (
 _LIMIT = float(2**31)  # of indices, which are of 32 bits
 
 
-def emit_in_order(frame: Frame, symbol: str, part: str, succession: Succession) -> tuple[Geometry, list[str]]:
+def emit_in_order(frame: FunctionFrame, symbol: str, part: str, succession: Succession) -> tuple[Geometry, list[str]]:
     """The geometry and the text of the function `symbol` around `part`, whose frame is given."""
-    writer = _Writer(Frame(frame.kernel, 1, frame.machine, frame.geometry), part)
+    writer = _Writer(FunctionFrame(frame.kernel, 1, frame.machine, frame.geometry), part)
     writer.write(succession)
     lines = [*writer.frame.lines, *writer.function.lines]
     text = [SIGNATURE.format(linkage="", symbol=symbol) + " #0 {", "entry:", *lines, "}"]
@@ -35,7 +35,7 @@ def emit_in_order(frame: Frame, symbol: str, part: str, succession: Succession) 
 
 
 class _Writer:
-    def __init__(self, frame: Frame, part: str):
+    def __init__(self, frame: FunctionFrame, part: str):
         self.frame = frame
         self.part = part
         self.function = FunctionText()
@@ -83,10 +83,10 @@ class _Writer:
     def each(self, rows: str, columns: str) -> None:
         """A call for each thread; there is one at least."""
         function = self.function
-        outer = Loop(function, "rows")
+        outer = LoopHeader(function, "rows")
         row = outer.phi("i64", "0")
         after_row = self.inst(f"add i64 {row}, 1")
-        inner = Loop(function, "columns")
+        inner = LoopHeader(function, "columns")
         column = inner.phi("i64", "0")
         after = self.inst(f"add i64 {column}, 1")
         self.call(row, after_row, column, after)

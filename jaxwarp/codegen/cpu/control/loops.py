@@ -16,7 +16,7 @@ from jaxwarp.codegen.cpu.control.divergent import (
 )
 from jaxwarp.codegen.cpu.control.register_blocked import RegisterBlockedLoop, blocked_width
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.loops import Loop, range_distance, trip_count
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader, range_distance, trip_count
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_type
 from jaxwarp.ir.nodes import Block, For, Op, Value, While, walk
 
@@ -92,7 +92,7 @@ class LoopEmitter:
         trips = trip_count(lanes.one, index.type, bounds)
         inits = self.lanes.held_as(op.inits, params)
         header, body, after = function.loop_labels("for")
-        loop = Loop(function, header)
+        loop = LoopHeader(function, header)
         count = loop.phi(type_, "0")
         position = loop.phi(type_, bounds[0])
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
@@ -126,7 +126,7 @@ class LoopEmitter:
         inits = self.lanes.held_as(op.inits, params)
         keeps = kept_values(self.lanes, op.results, params, op.inits)
         header, body, after = function.loop_labels("for")
-        loop = Loop(function, header)
+        loop = LoopHeader(function, header)
         left = loop.phi(vector, distance)
         position = loop.phi(self.lanes.held_type(index), start)
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
@@ -165,7 +165,7 @@ class LoopEmitter:
         first = function.inst(f"call {name}({vector} {starts})")
         inits = self.lanes.held_as(op.inits, params)
         header, body, after = function.loop_labels("for")
-        loop = Loop(function, header)
+        loop = LoopHeader(function, header)
         position = loop.phi(type_, first)
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         is_more = function.inst(f"icmp {before} {type_} {position}, {stop}")
@@ -197,7 +197,7 @@ class LoopEmitter:
         params = op.condition.params
         inits = self.lanes.held_as(op.inits, params)
         header, body, after = function.loop_labels("while")
-        loop = Loop(function, header)
+        loop = LoopHeader(function, header)
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         with lanes.region(lanes.mask):
             self.lanes.bind_all(params, carried)
@@ -227,7 +227,7 @@ class LoopEmitter:
         starts = {i: keeps.pop(i) for i in steps}
         long = LongCounts([running]) if any(params[i].type.bits > running.bits for i in steps) else None
         header, body, after = function.loop_labels("while")
-        loop = Loop(function, header)
+        loop = LoopHeader(function, header)
         running.enter(loop)
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, shares_work
 from jaxwarp.codegen.cpu.control.divergent import RunningLanes, conjuncts, constant_step, kept_values, leave
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.loops import Loop
+from jaxwarp.codegen.cpu.llvm.loops import LoopHeader
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_type
 from jaxwarp.ir.nodes import Block, Op, Value, While, walk
 from jaxwarp.types import bool_
@@ -216,7 +216,7 @@ class RegisterBlockedLoop:
             [p.running.widen(x) if self.is_mask(v) else x for x, v in zip(p.values, self.params, strict=True)]
             for p in self.parts
         ]
-        loop, shared = Loop(self.function, header), dict[int, str]()
+        loop, shared = LoopHeader(self.function, header), dict[int, str]()
         for part, values in zip(self.parts, inits, strict=True):
             running, part.values = part.running, []
             running.carried = running.next = loop.phi(running.type, running.next)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from jaxwarp.codegen.abi import GRID, OWN_COPIES, Geometry
-from jaxwarp.codegen.cpu.llvm.own_memory import OwnMemory
+from jaxwarp.codegen.cpu.llvm.own_memory import LaneMemory
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import InternalError
@@ -18,7 +18,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Store, walk
 
 
-class Frame:
+class FunctionFrame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads,
     `own` the memory of its threads.
 
@@ -30,7 +30,7 @@ class Frame:
         self.width = width
         self.machine = machine
         self.lines: list[str] = []
-        self.own = OwnMemory(kernel, width)
+        self.own = LaneMemory(kernel, width)
         self._entries = list(geometry)
         self._is_complete = False
         self._geometry: dict[tuple[int, int], str] = {}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from jaxwarp.codegen.cpu.analysis.families import Family
 from jaxwarp.codegen.cpu.analysis.uniformity import Stride, Strides
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.streaming import Streaming
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder, scalar_type
 from jaxwarp.errors import InternalError
@@ -40,7 +40,7 @@ class Lanes:
     """
 
     def __init__(
-        self, frame: Frame, streaming: Streaming, strides: Strides, mask: str | None, width: int | None = None
+        self, frame: FunctionFrame, streaming: Streaming, strides: Strides, mask: str | None, width: int | None = None
     ):
         self.frame = frame
         self.streaming = streaming

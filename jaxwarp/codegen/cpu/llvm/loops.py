@@ -11,7 +11,7 @@ from jaxwarp.types import Scalar
 LOOP_HEADERS = ("for", "while")
 
 
-class Loop:
+class LoopHeader:
     """The header block of a loop under construction: phis whose second arm comes at the end."""
 
     def __init__(self, function: FunctionText, header: str):

@@ -38,7 +38,7 @@ some:
 }}"""
 
 
-class OwnMemory:
+class LaneMemory:
     """The arrays of the threads' own in one launch function of `width` lanes."""
 
     def __init__(self, kernel: Kernel, width: int):

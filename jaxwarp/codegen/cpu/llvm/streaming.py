@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from jaxwarp.codegen.cpu.analysis.streamed import LINE
-from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.vectors import FunctionText
 from jaxwarp.ir.nodes import Param
 
@@ -27,7 +27,7 @@ _LEAST = 16  # bytes that one instruction streams
 class Streaming:
     """The code of streaming stores of one launch function. `params` may be streamed; `used` is, in what was written."""
 
-    def __init__(self, frame: Frame, function: FunctionText, params: Set[Param]):
+    def __init__(self, frame: FunctionFrame, function: FunctionText, params: Set[Param]):
         self.frame = frame
         self.function = function
         self.params = params

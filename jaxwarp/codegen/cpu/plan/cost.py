@@ -32,7 +32,7 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
         kernel: the kernel.
         extents: of its arrays; an entry that is no integer is unknown.
     """
-    work = Work(extents or {}).block(kernel.body)
+    work = WorkSum(extents or {}).block(kernel.body)
     return max(_MIN_GRAIN, min(_MAX_GRAIN, int(prices.GRAIN / (1 + work))))
 
 
@@ -73,8 +73,8 @@ def price_of_thread(
     def count(op: Op) -> float:
         return (prices.SUMMED_PART if op in summed else 1) if op in contended else 0
 
-    atomics = Work(extents or {}, count).block(kernel.body)
-    work = Work(extents or {}).block(kernel.body)
+    atomics = WorkSum(extents or {}, count).block(kernel.body)
+    work = WorkSum(extents or {}).block(kernel.body)
     return atomics * prices.ATOMIC_ALONE + work, max(atomics * prices.PLAIN_ALONE + work, 1)
 
 
@@ -90,7 +90,7 @@ def without_few(
     return frozenset(op for op in contended if op not in summed or not is_few(op))
 
 
-class Work:
+class WorkSum:
     """Sums what the operations of blocks cost, by `price` or as above, as often as they run."""
 
     def __init__(self, extents: Mapping[Param, Sequence[Any]], price: Callable[[Op], float] | None = None):

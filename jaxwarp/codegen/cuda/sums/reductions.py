@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, literal
-from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.layout import ParameterLayout
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.sums.combine import (
     block_function,
@@ -60,7 +60,7 @@ RowTarget = tuple[Param, tuple[tuple[bool, int], ...]]
 
 
 @dataclass
-class Plan:
+class ReductionPlan:
     """The form of reduction that each atomic gets.
 
     Attributes:
@@ -86,9 +86,9 @@ class Plan:
         return not self.variables and not self.warps and not self.rows
 
 
-def plan_reductions(kernel: Kernel, used: Iterable[Value], grid: Sequence[int | None] = ()) -> Plan:
+def plan_reductions(kernel: Kernel, used: Iterable[Value], grid: Sequence[int | None] = ()) -> ReductionPlan:
     """Chooses the form for each atomic of a kernel. `used`: the values that something reads; `grid`: known extents."""
-    plan, read = Plan(), set(used)
+    plan, read = ReductionPlan(), set(used)
     varying = varying_values(kernel)
     ops = [op for op in walk(kernel.body) if isinstance(op, Const)]
     constants = {op.result: int(op.value) for op in ops if op.result.type.is_int}
@@ -164,7 +164,7 @@ def _is_large(param: Param) -> bool:
 class Reductions:
     """The text of a kernel's reductions: what stands before, in and after the loop over threads."""
 
-    def __init__(self, plan: Plan, layout: Layout, names: Names, helpers: AtomicHelpers):
+    def __init__(self, plan: ReductionPlan, layout: ParameterLayout, names: Names, helpers: AtomicHelpers):
         self.plan = plan
         self.layout = layout
         self.helpers = helpers

@@ -42,7 +42,7 @@ REFERENCE = "Ref"  # the kind of a reference to an array that may change
 
 
 @dataclass(frozen=True)
-class Argument:
+class CallParameter:
     """A parameter of a kernel, as a call sees it. `annotation` may be generic (`typing.Any`).
 
     `root`: the argument that it is a field of, if it is one.
@@ -116,7 +116,7 @@ class Given:
         return f"{named} of shape {format_shape(self.shape or ())}"
 
 
-def describe_for(argument: Argument, value: object) -> Given:
+def describe_for(argument: CallParameter, value: object) -> Given:
     """Describe a passed value as `describe` does, but describe a JAX key by its data if the argument is a key.
 
     Raises:
@@ -179,14 +179,14 @@ def signature_token(value: Any) -> Any:
     return None
 
 
-def with_absent(arguments: Sequence[Argument], given: Sequence[Given]) -> tuple[Given, ...]:
+def with_absent(arguments: Sequence[CallParameter], given: Sequence[Given]) -> tuple[Given, ...]:
     """Replace each None that is given for an array by an empty array that is marked as absent."""
     return tuple(
         _absent(a) if g.kind == "NoneType" and a.is_array else g for a, g in zip(arguments, given, strict=True)
     )
 
 
-def _absent(argument: Argument) -> Given:
+def _absent(argument: CallParameter) -> Given:
     annotated = argument.element
     scalar = annotated if isinstance(annotated, Scalar) else getattr(annotated, "dtype", float32)
     scalar = scalar if isinstance(scalar, Scalar) else float32
@@ -238,7 +238,7 @@ def is_key(dtype: Any) -> bool:
     return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
-def require_enabled(argument: Argument, element: Element) -> None:
+def require_enabled(argument: CallParameter, element: Element) -> None:
     """64-bit types exist in JAX only where they are enabled."""
     scalar = element_scalar(element)
     if scalar.bits == 64 and not compat.is_x64_enabled():

@@ -14,12 +14,12 @@ from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Argument, Given
+from jaxwarp.ffi.launch.calls.arguments import CallParameter, Given
 from jaxwarp.ffi.launch.calls.converters import Convert, make_converter
 from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.calls.generics import resolve_element
 from jaxwarp.ffi.launch.debug import debug_for, mode_of
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec, fit_grid, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
@@ -36,9 +36,9 @@ class LaunchOptions:
     """The options that a caller gives for a launch, apart from its arguments.
 
     Attributes:
-        vmap_method: see `Launch`.
+        vmap_method: see `LaunchSpec`.
         cuda: of `Kernel.cuda_options`.
-        has_side_effect: see `Launch`.
+        has_side_effect: see `LaunchSpec`.
         mode: None: what the kernel says, or the process.
         dim_name: what errors call the launch dimensions.
     """
@@ -50,18 +50,18 @@ class LaunchOptions:
     dim_name: str = "dim=..."
 
 
-def arguments_of(kernel: Kernel) -> tuple[Argument, ...]:
+def arguments_of(kernel: Kernel) -> tuple[CallParameter, ...]:
     """The leaves of the arguments of a kernel whose roles are found in it."""
-    return tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves)
+    return tuple(CallParameter(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves)
 
 
-def resolve_elements(arguments: Sequence[Argument], given: Sequence[Given]) -> list[Element]:
+def resolve_elements(arguments: Sequence[CallParameter], given: Sequence[Given]) -> list[Element]:
     """The element type of each argument."""
     return [resolve_element(a, g) for a, g in zip(arguments, given, strict=True)]
 
 
 def make_converters(
-    arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]
+    arguments: Sequence[CallParameter], elements: Sequence[Element], given: Sequence[Given]
 ) -> tuple[Convert | None, ...]:
     """Return, for each value, the function that makes an operand of it, or None if the value already is one.
 
@@ -71,7 +71,7 @@ def make_converters(
     return tuple(make_converter(a, e, g) for a, e, g in zip(arguments, elements, given, strict=True))
 
 
-def types_of(arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]) -> list[Any]:
+def types_of(arguments: Sequence[CallParameter], elements: Sequence[Element], given: Sequence[Given]) -> list[Any]:
     """The types of arguments of these element types. Of those that are outputs nothing is given."""
     types: list[Any] = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
     for i, found in enumerate(given):
@@ -81,7 +81,7 @@ def types_of(arguments: Sequence[Argument], elements: Sequence[Element], given: 
 
 
 def specialize(
-    kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]
+    kernel: Kernel, arguments: Sequence[CallParameter], elements: Sequence[Element], given: Sequence[Given]
 ) -> KernelIR:
     """The kernel for what is given."""
     return kernel.specialize(types_of(arguments, elements, given))
@@ -94,7 +94,7 @@ def bind(
     shapes: Sequence[Shape],
     options: LaunchOptions,
     roles: Sequence[str] | None = None,
-) -> Launch:
+) -> LaunchSpec:
     """The launch of a kernel.
 
     Args:
@@ -117,7 +117,7 @@ def bind(
     if debug is None or "bounds" not in debug.checks:
         fitted = without_tests(fitted)
     found = tuple(roles_in(analyze(fitted), grid, shapes) if roles is None else roles)
-    return Launch(
+    return LaunchSpec(
         intern_kernel(fitted),
         grid,
         found,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, REFERENCE, Argument, Given, is_key, is_whole
+from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, REFERENCE, CallParameter, Given, is_key, is_whole
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.memory.convert import taken
 from jaxwarp.types import (
@@ -27,7 +27,7 @@ from jaxwarp.types import (
 Convert = Callable[[Any], Any]
 
 
-def make_converter(argument: Argument, element: Element, given: Given) -> Convert | None:
+def make_converter(argument: CallParameter, element: Element, given: Given) -> Convert | None:
     """Checks what is given, and returns what makes an operand of its value (None: the value is one).
 
     Raises:
@@ -64,7 +64,7 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
 
 
-def _require_key_rank(argument: Argument, given: Given) -> None:
+def _require_key_rank(argument: CallParameter, given: Given) -> None:
     """Raises unless there are as many axes of keys as the argument has."""
     shape = (given.shape or ())[:-1]
     if len(shape) != argument.ndim:
@@ -73,7 +73,7 @@ def _require_key_rank(argument: Argument, given: Given) -> None:
         raise KernelTypeError(f"{argument.where}: expected {what}, got keys of shape {format_shape(shape)}", hint=hint)
 
 
-def other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
+def other_kind(argument: CallParameter, scalar: Scalar, given: Given) -> str:
     """Return a hint for a value that is no array or number of the language: what to pass instead."""
     name = argument.name
     if is_key(given.dtype):
@@ -91,7 +91,7 @@ def other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
     return "pass arrays one by one, each as an argument of its own"
 
 
-def _conversion(argument: Argument, scalar: Scalar, given: Given) -> str:
+def _conversion(argument: CallParameter, scalar: Scalar, given: Given) -> str:
     """Return a hint for an array of another type: how to convert it to the right type."""
     name, dtype = argument.name, given.dtype
     if is_key(dtype):
@@ -105,7 +105,7 @@ def _conversion(argument: Argument, scalar: Scalar, given: Given) -> str:
     return f"convert it: jax.numpy.asarray({name}, '{scalar}')"
 
 
-def _shaping(argument: Argument, components: tuple[int, ...], given: Given) -> str:
+def _shaping(argument: CallParameter, components: tuple[int, ...], given: Given) -> str:
     """Return a hint for an array of another shape: how to make it fit."""
     name, wanted, shape = argument.name, argument.ndim + len(components), given.shape or ()
     if not argument.is_array and not components:
@@ -134,7 +134,7 @@ def _host_hint(element: Element, shape: tuple[int, ...]) -> str:
     return f"pass {shape[0]} numbers" if shape else "pass a number"
 
 
-def _host_converter(argument: Argument, element: Element) -> Convert:
+def _host_converter(argument: CallParameter, element: Element) -> Convert:
     scalar, shape = element_scalar(element), element_shape(element)
     number, plain = scalar.numpy.type, plain_numbers(scalar)
 
@@ -154,7 +154,7 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
     return convert
 
 
-def eager_converter(argument: Argument, element: Element, given: Given, convert: Convert | None) -> Convert | None:
+def eager_converter(argument: CallParameter, element: Element, given: Given, convert: Convert | None) -> Convert | None:
     """Return the converter of a value to an operand of a compiled program; None: the value already is one.
 
     It is `convert`, except that a number which JAX converts to the argument's type is passed as a Python number. JAX
@@ -193,7 +193,7 @@ def plain_numbers(scalar: Scalar) -> Plain:
     return Plain(int, int(info.min), int(info.max))
 
 
-def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
+def _represent(argument: CallParameter, scalar: Scalar, values: np.ndarray) -> Any:
     """The values in the argument's type; refused where they do not exist in it."""
     if scalar.is_float:
         try:

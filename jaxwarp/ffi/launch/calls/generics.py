@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.calls.arguments import Argument, Given
+from jaxwarp.ffi.launch.calls.arguments import CallParameter, Given
 from jaxwarp.ffi.launch.calls.converters import other_kind
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
@@ -24,7 +24,7 @@ from jaxwarp.types import (
 )
 
 
-def resolve_element(argument: Argument, given: Given) -> Element:
+def resolve_element(argument: CallParameter, given: Given) -> Element:
     """The element type of an argument: what the annotation says, generic parts taken from what is given."""
     element, ndim = argument.element, argument.ndim
     if isinstance(element, Scalar):
@@ -50,7 +50,7 @@ def resolve_element(argument: Argument, given: Given) -> Element:
             return Vec(components[0], scalar) if len(components) == 1 else Mat(components[0], components[1], scalar)
 
 
-def _resolve_scalar(argument: Argument, dtype: Any, given: Given) -> Scalar:
+def _resolve_scalar(argument: CallParameter, dtype: Any, given: Given) -> Scalar:
     if isinstance(dtype, Scalar):
         return dtype
     if given.is_host and given.kind in ("bool", "int", "float", "list", "tuple") and given.dtype is not None:

@@ -16,7 +16,7 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import (
-    Argument,
+    CallParameter,
     Given,
     as_jax_value,
     describe_for,
@@ -55,8 +55,8 @@ from jaxwarp.ffi.launch.calls.roles import (
 )
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
-from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch
+from jaxwarp.ffi.launch.sharding import ShardingRule, fit_factors, parse_rule, require_splits
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
@@ -76,7 +76,7 @@ class _Plan:
     that is returned there. These operands are the arrays of an updated struct that the kernel does not write.
     """
 
-    launch: Launch
+    launch: LaunchSpec
     converters: tuple[Convert | None, ...]
     eager: tuple[Convert | None, ...]
     kept: tuple[tuple[int, int], ...] = ()
@@ -185,7 +185,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
     mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
 
-    def made(kernel: Kernel, arguments: Sequence[Argument]) -> JaxKernel:
+    def made(kernel: Kernel, arguments: Sequence[CallParameter]) -> JaxKernel:
         return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, named_outputs)
 
     call = made(kernel, arguments)
@@ -195,12 +195,12 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     return call
 
 
-def _roles(kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
+def _roles(kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[CallParameter]:
     try:
         return assign_roles(kernel, num_outputs, in_out_argnames)
     except (KernelTypeError, KernelValueError) as error:
         if in_out_argnames is None and not kernel.is_generic:
-            arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves]
+            arguments = [CallParameter(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves]
             options = updating_options(kernel.specialize(), arguments)
             error.hint = f"the kernel updates what it is given: {options}" if options else error.hint
         raise
@@ -213,11 +213,11 @@ class JaxKernel:
     def __init__(
         self,
         kernel: Kernel,
-        arguments: Sequence[Argument],
+        arguments: Sequence[CallParameter],
         defaults: CallOptions,
         has_side_effect: bool,
         cuda: CudaOptions,
-        rule: Rule | None = None,
+        rule: ShardingRule | None = None,
         mode: str | None = None,
         named_outputs: bool = False,
     ):
@@ -294,7 +294,7 @@ class JaxKernel:
             self._plans[key] = plan
         return self._bind(plan, args)
 
-    def launch_for(self, args: Sequence[Any]) -> tuple[Launch, list[Any]]:
+    def launch_for(self, args: Sequence[Any]) -> tuple[LaunchSpec, list[Any]]:
         """The launch that a call makes, and its operands; nothing is launched.
 
         Raises:
@@ -373,7 +373,7 @@ class JaxKernel:
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
         return _Plan(self._with_rule(launch, given, elements), converters, eager, kept)
 
-    def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
+    def _with_rule(self, launch: LaunchSpec, given: Sequence[Given], elements: Sequence[Element]) -> LaunchSpec:
         if self._rule is None:
             return launch
         if prints(launch.kernel):
@@ -472,7 +472,7 @@ class JaxKernel:
         return tuple(shapes)
 
     def _output_shape(
-        self, argument: Argument, element: Element, like: Sequence[tuple[Dim, ...]], dims: object
+        self, argument: CallParameter, element: Element, like: Sequence[tuple[Dim, ...]], dims: object
     ) -> tuple[Dim, ...]:
         """Return the shape that `dims` give, else the first shape of `like` with as many axes as the output."""
         where = f"kernel {self.__name__}: output '{argument.name}'"

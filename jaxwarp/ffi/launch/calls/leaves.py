@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Argument
+from jaxwarp.ffi.launch.calls.arguments import CallParameter
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
@@ -32,7 +32,7 @@ else:
     Result = jax.Array
 
 
-def named_results(owner: str, arguments: Sequence[Argument]) -> Callable[[Iterable[Any]], Any]:
+def named_results(owner: str, arguments: Sequence[CallParameter]) -> Callable[[Iterable[Any]], Any]:
     """Return a function that makes a named tuple of results, which have the names of their arguments.
 
     Raises:
@@ -65,7 +65,7 @@ class _Part(NamedTuple):
 class Packing:
     """The mapping between the arguments of a function with structs and their leaves."""
 
-    def __init__(self, declared: Sequence[tuple[str, Any]], arguments: Sequence[Argument]):
+    def __init__(self, declared: Sequence[tuple[str, Any]], arguments: Sequence[CallParameter]):
         remaining = list(reversed(arguments))
         self._parts: list[_Part] = []
         for name, type_ in declared:
@@ -74,7 +74,7 @@ class Packing:
             self._parts.append(_Part(where, name, type_, tuple(leaf.role for leaf in leaves)))
 
     @classmethod
-    def of(cls, declared: Sequence[tuple[str, Any]], arguments: Sequence[Argument]) -> Packing | None:
+    def of(cls, declared: Sequence[tuple[str, Any]], arguments: Sequence[CallParameter]) -> Packing | None:
         """None if there is no struct among the arguments."""
         return cls(declared, arguments) if any(struct_in(t) is not None for _, t in declared) else None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.calls.arguments import Argument
+from jaxwarp.ffi.launch.calls.arguments import CallParameter
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.types import Array, leaves_of
@@ -27,7 +27,7 @@ class Annotated(Protocol):
     def annotation(self) -> Any: ...
 
 
-class Called(Protocol):
+class Callee(Protocol):
     """A kernel, or a function of `jax_callable`."""
 
     @property
@@ -37,7 +37,7 @@ class Called(Protocol):
     def arguments(self) -> Sequence[Annotated]: ...
 
 
-def assign_roles(kernel: Called, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
+def assign_roles(kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[CallParameter]:
     """The leaves of the kernel's arguments: inputs and in-outs first, the pure outputs last.
 
     Of a struct that is updated, the fields that are no arrays are inputs.
@@ -73,7 +73,7 @@ def assign_roles(kernel: Called, num_outputs: int, in_out_argnames: Iterable[str
                 hint="in-out arguments count in num_outputs, and come before the outputs",
             )
         for leaf, type_ in leaves_of(name, annotation):
-            argument = Argument(kernel.name, leaf, type_, role, owner, "" if leaf == name else name)
+            argument = CallParameter(kernel.name, leaf, type_, role, owner, "" if leaf == name else name)
             if role == IN_OUT and argument.root and not argument.is_array:
                 argument = replace(argument, role=INPUT)
             elif role != INPUT and not argument.is_array:
@@ -103,7 +103,7 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
 
 
 def bind_names(
-    arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
+    arguments: Sequence[CallParameter], args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> list[Any]:
     """The inputs' values in order, from positional and keyword arguments, and defaults for those that are left out."""
     inputs = list(dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT))
@@ -137,7 +137,7 @@ def bind_names(
 
 
 def call_signature(
-    call: Callable[..., Any], arguments: Sequence[Argument], types: Mapping[str, Any], defaults: Mapping[str, Any]
+    call: Callable[..., Any], arguments: Sequence[CallParameter], types: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> inspect.Signature:
     """Return the signature of a call: what `bind_names` takes, and the options of `call`."""
     kind, none = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
@@ -147,7 +147,7 @@ def call_signature(
     return inspect.Signature([*inputs, *options])
 
 
-def _array_hint(kernel: Called, role: str, name: str) -> str:
+def _array_hint(kernel: Callee, role: str, name: str) -> str:
     """Return a hint for a number that is declared an output: outputs are arrays, and the last arguments."""
     if role == IN_OUT:
         return f"leave {name!r} out of in_out_argnames: numbers are passed by value"
@@ -158,7 +158,7 @@ def _array_hint(kernel: Called, role: str, name: str) -> str:
     return "write results to an array: make it the last argument, an array[float]"
 
 
-def updating_options(kernel: Kernel, arguments: Sequence[Argument], inputs: int | None = None) -> str | None:
+def updating_options(kernel: Kernel, arguments: Sequence[CallParameter], inputs: int | None = None) -> str | None:
     """The options that fit a kernel that updates arguments: of those that it writes to, the last ones are outputs and
     the others are updated. None: it updates none.
 
@@ -178,7 +178,7 @@ def updating_options(kernel: Kernel, arguments: Sequence[Argument], inputs: int 
     return None
 
 
-def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
+def written_last(kernel: Kernel, arguments: Sequence[CallParameter]) -> int:
     """Return how many of the last parameters the kernel writes and does not read: its largest number of outputs."""
     return _written_last(kernel, arguments, _is_read)
 
@@ -191,13 +191,13 @@ def _is_read_or_summed(access: Access) -> bool:
     return access.reads or access.accumulates
 
 
-def _written_last(kernel: Kernel, arguments: Sequence[Argument], is_kept: Callable[[Access], bool]) -> int:
+def _written_last(kernel: Kernel, arguments: Sequence[CallParameter], is_kept: Callable[[Access], bool]) -> int:
     effects = [analyze(kernel)[p] for p in kernel.params]
     written = [e.modifies and not is_kept(e) and a.is_array for e, a in zip(effects, arguments, strict=True)]
     return len(written) if all(written) else written[::-1].index(False)
 
 
-def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> None:
+def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[CallParameter]) -> None:
     """JAX arrays are values: a kernel may not write to an input that is not also an output."""
     effects = analyze(kernel)
     for param, argument in zip(kernel.params, arguments, strict=True):
@@ -209,7 +209,9 @@ def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> N
             )
 
 
-def roles_of_written(kernel: Kernel, arguments: Sequence[Argument]) -> tuple[list[str], tuple[tuple[int, int], ...]]:
+def roles_of_written(
+    kernel: Kernel, arguments: Sequence[CallParameter]
+) -> tuple[list[str], tuple[tuple[int, int], ...]]:
     """The roles in a launch: of a struct that is updated, arrays that the kernel does not write are inputs.
 
     Returns:
@@ -229,7 +231,7 @@ def roles_of_written(kernel: Kernel, arguments: Sequence[Argument]) -> tuple[lis
     return roles, tuple((results.index(i), i) for i in unwritten)
 
 
-def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
+def _written_hint(kernel: Kernel, arguments: Sequence[CallParameter], argument: CallParameter) -> str:
     """The options under which the kernel may write to an input."""
     in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
     outputs = len({a.declared for a in arguments if a.role == OUTPUT})

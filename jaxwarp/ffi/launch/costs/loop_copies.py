@@ -23,7 +23,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from jaxwarp.errors import PerformanceWarning
-from jaxwarp.ffi.launch.spec import Launch, is_static
+from jaxwarp.ffi.launch.spec import LaunchSpec, is_static
 
 FROM_BYTES = 1 << 20
 """Of the state. A copy of less takes about as long as starting the launch."""
@@ -43,7 +43,7 @@ _lowering = _Lowering()
 _warned: dict[Any, Any] = {}  # as Python has in every module: what was said of which line
 
 
-def watch(ctx: mlir.LoweringRuleContext, launch: Launch, operands: Sequence[Any]) -> None:
+def watch(ctx: mlir.LoweringRuleContext, launch: LaunchSpec, operands: Sequence[Any]) -> None:
     """Has the program that is being lowered looked at when it is whole, if a launch makes a large array like another.
 
     Args:

@@ -17,7 +17,7 @@ from jax.interpreters.mlir import ir
 from jaxwarp.analysis.roofline import roofline
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.spec import Dim, Launch, is_static
+from jaxwarp.ffi.launch.spec import Dim, LaunchSpec, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepared
 
@@ -26,7 +26,7 @@ _LAUNCH = re.compile(r'^.* custom-call\(.*custom_call_target="jaxwarp_launch".*$
 _COST = re.compile(rf'{_NAME}="([^"]*)"')
 
 
-def tell(made: Sequence[Any], launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> None:
+def tell(made: Sequence[Any], launch: LaunchSpec, shapes: Sequence[tuple[Dim, ...]]) -> None:
     """Writes what a launch costs into its operation.
 
     Args:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from jaxwarp.ffi.launch.debug import debug_for
 from jaxwarp.ffi.launch.derivatives.recording import Point
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
 from jaxwarp.passes.checks.checked import Debug
@@ -33,7 +33,7 @@ from jaxwarp.vjp.winners import (
     selected_only,
 )
 
-Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 Shape = tuple[Any, ...]
 Extents = tuple[int | None, ...]
 
@@ -52,8 +52,8 @@ class _Key:
 
 
 def with_winners(
-    bind: Bind, launch: Launch, operands: Sequence[Any], wanted: tuple[int, ...]
-) -> tuple[Launch, list[Any]]:
+    bind: Bind, launch: LaunchSpec, operands: Sequence[Any], wanted: tuple[int, ...]
+) -> tuple[LaunchSpec, list[Any]]:
     """A launch that does the same, in which no stores meet that are active by `wanted`, and its operands."""
     shapes = _shapes(launch, operands)
     contest = _contest(_key(launch, shapes), wanted) if _may_store_twice(launch.kernel) else None
@@ -67,8 +67,8 @@ def with_winners(
 
 
 def with_selected(
-    bind: Bind, launch: Launch, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]
-) -> tuple[Launch, list[Any]]:
+    bind: Bind, launch: LaunchSpec, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]
+) -> tuple[LaunchSpec, list[Any]]:
     """A launch that leaves the same minima and maxima, by stores that do not meet, and its operands.
 
     Args:
@@ -89,7 +89,7 @@ def with_selected(
 
 
 def meeting_factor(
-    bind: Bind, launch: Launch, given: Mapping[int, Any], results: Mapping[int, Any], derived: Derived
+    bind: Bind, launch: LaunchSpec, given: Mapping[int, Any], results: Mapping[int, Any], derived: Derived
 ) -> Any:
     """Return the factor of tangents: NaN if threads that read and write one array have met, else 1.
 
@@ -114,15 +114,15 @@ def meeting_factor(
     return factor
 
 
-def _report(bind: Bind, launch: Launch, index: int, met: Any) -> Any:
+def _report(bind: Bind, launch: LaunchSpec, index: int, met: Any) -> Any:
     """NaN if threads have met, and the call fails if anybody is told; else 1."""
     kernel = _meeting(launch.kernel, index)
     debug = launch.debug.for_derivative(()) if launch.debug else debug_for(kernel, "release")
-    told = Launch(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
+    told = LaunchSpec(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
     return bind(told, [met.reshape(1)])[0][0]
 
 
-def may_be_from_end(launch: Launch) -> bool:
+def may_be_from_end(launch: LaunchSpec) -> bool:
     """May the launch name elements from the end in an array of floats that it reads and writes?"""
     return _search(launch.kernel, launch.fma) is not None
 
@@ -157,7 +157,7 @@ def _have_met(marks: Mapping[str, tuple[Any, Any]]) -> Any:
 
 def _find(
     bind: Bind,
-    launch: Launch,
+    launch: LaunchSpec,
     derived: Derived,
     shapes: Sequence[Shape],
     given: Mapping[int, Any],
@@ -195,21 +195,21 @@ def _find(
     return [value for slot, value in zip(written, values, strict=True) if slot.kind == "winner"]
 
 
-def _called_after(launch: Launch, params: Sequence[int]) -> Debug:
+def _called_after(launch: LaunchSpec, params: Sequence[int]) -> Debug:
     """Debug mode for a kernel whose parameters are called after these of the launch."""
     assert launch.debug is not None
     before = launch.debug.arrays or tuple(f"array {p.name}" for p in launch.kernel.params)
     return launch.debug.for_derivative(tuple(before[i] for i in params))
 
 
-def _shapes(launch: Launch, operands: Sequence[Any]) -> list[Shape]:
+def _shapes(launch: LaunchSpec, operands: Sequence[Any]) -> list[Shape]:
     """Return the shapes of all parameters."""
     known: dict[int, Shape] = dict(zip(launch.result_params, launch.results, strict=True))
     known |= {i: tuple(jnp.shape(x)) for i, x in zip(launch.operand_params, operands, strict=True)}
     return [known[i] for i in range(len(launch.roles))]
 
 
-def _key(launch: Launch, shapes: Sequence[Shape]) -> _Key:
+def _key(launch: LaunchSpec, shapes: Sequence[Shape]) -> _Key:
     asked = _extents_asked(launch.kernel)
     known = tuple(
         tuple(int(n) if (i, axis) in asked and is_static(n) else None for axis, n in enumerate(shape))

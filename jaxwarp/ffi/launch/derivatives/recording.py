@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Op, walk
 from jaxwarp.vjp.reverse.residuals import Iteration, Residual, ResidualLaunch
@@ -18,7 +18,7 @@ from jaxwarp.vjp.reverse.residuals import Iteration, Residual, ResidualLaunch
 # Bytes of all records of a launch. A program that needs more would seldom run.
 LIMIT = 1 << 32
 
-Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Point:
         linear: abstract values of the linear ones.
     """
 
-    launch: Launch
+    launch: LaunchSpec
     given: Mapping[int, Any]
     linear: Mapping[int, Any]
 
@@ -92,7 +92,9 @@ def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[A
     return bind(made, operands)[len(results) :]
 
 
-def _require_known(recording: ResidualLaunch, launch: Launch, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def _require_known(
+    recording: ResidualLaunch, launch: LaunchSpec, given: Sequence[Sequence[Any]]
+) -> list[tuple[Any, ...]]:
     shapes: list[tuple[Any, ...]] = []
     size = 0
     for record, shape in recording.shapes(launch.grid, given):

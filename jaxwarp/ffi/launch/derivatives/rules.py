@@ -31,7 +31,7 @@ from jaxwarp.ffi.launch.spec import (
     INPUT,
     OUTPUT,
     BatchOf,
-    Launch,
+    LaunchSpec,
     TangentOf,
     TransposeOf,
     intern_kernel,
@@ -47,7 +47,7 @@ from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
-Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 Extents = tuple[int | None, ...]
 
 _CACHE = 512
@@ -83,11 +83,11 @@ def _adjoint(
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
-def _known_grid(launch: Launch) -> Extents:
+def _known_grid(launch: LaunchSpec) -> Extents:
     return tuple(int(n) if is_static(n) else None for n in launch.grid)
 
 
-def _known_extents(launch: Launch, shapes: Mapping[int, Sequence[Any]]) -> tuple[Extents, ...]:
+def _known_extents(launch: LaunchSpec, shapes: Mapping[int, Sequence[Any]]) -> tuple[Extents, ...]:
     """Return, for each parameter, the known extents among those that the kernel's indices are made of.
 
     Other extents play no part in what is proved: launches that differ only in them share a derivative.
@@ -112,7 +112,7 @@ def is_active(tangent: Any) -> bool:
 
 
 def launch_jvp(
-    bind: Bind, launch: Launch, primals: Sequence[Any], tangents: Sequence[Any]
+    bind: Bind, launch: LaunchSpec, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     active = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_active(t)}
@@ -152,7 +152,7 @@ def launch_jvp(
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
 
 
-def silent_launch(launch: Launch) -> Launch:
+def silent_launch(launch: LaunchSpec) -> LaunchSpec:
     """The launch that derivatives are made of: its threads say nothing, since those of the launch itself do."""
     kernel = _silent_kernel(launch.kernel)
     if kernel is launch.kernel:
@@ -171,7 +171,7 @@ def _silent_kernel(kernel: Kernel) -> Kernel:
     return intern_kernel(silent(kernel)) if says(kernel) else kernel
 
 
-def _without_record(launch: Launch) -> Launch:
+def _without_record(launch: LaunchSpec) -> LaunchSpec:
     return launch.replace(debug=launch.debug and launch.debug.without_record())
 
 
@@ -180,7 +180,7 @@ def _scaled(tangents: dict[int, Any], factor: Any) -> dict[int, Any]:
     return tangents if factor is None else {i: t * factor.astype(jnp.result_type(t)) for i, t in tangents.items()}
 
 
-def _tangent_role(launch: Launch, slot: Slot, active: dict[int, Any]) -> str:
+def _tangent_role(launch: LaunchSpec, slot: Slot, active: dict[int, Any]) -> str:
     role = launch.roles[slot.index]
     if slot.kind == "final":
         return INPUT
@@ -189,7 +189,7 @@ def _tangent_role(launch: Launch, slot: Slot, active: dict[int, Any]) -> str:
     return INPUT if role == IN_OUT and not slot.writes else role
 
 
-def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+def launch_transpose(bind: Bind, launch: LaunchSpec, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     """Cotangents of the operands in which a launch is linear; None for the others."""
     launch = silent_launch(launch)
     given = dict(zip(launch.operand_params, operands, strict=True))
@@ -210,7 +210,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
 
 
 def _transpose(
-    bind: Bind, launch: Launch, incoming: Mapping[int, Any], operands: Mapping[int, Any], is_sweep: bool = False
+    bind: Bind, launch: LaunchSpec, incoming: Mapping[int, Any], operands: Mapping[int, Any], is_sweep: bool = False
 ) -> dict[int, Any]:
     """Cotangents of the linear operands by a reverse sweep, by parameter; those that are zero are not there."""
     linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
@@ -267,7 +267,7 @@ def _sweep(
 
 
 def _transpose_of_reverse(
-    bind: Bind, launch: Launch, incoming: dict[int, Any], operands: Mapping[int, Any]
+    bind: Bind, launch: LaunchSpec, incoming: dict[int, Any], operands: Mapping[int, Any]
 ) -> dict[int, Any]:
     linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
     values = {i: x for i, x in operands.items() if i not in linear}
@@ -289,7 +289,7 @@ def _needs_final(kernel: Kernel, index: int) -> DifferentiationError:
 
 def _bind_derived(
     bind: Bind,
-    launch: Launch,
+    launch: LaunchSpec,
     derived: Derived,
     roles: tuple[str, ...],
     operands: Sequence[Any],

@@ -7,10 +7,9 @@ but D:
     transpose in dp, by u       d/dp <c, D(p) u>                  the reverse of D by p, at l = u
     tangent along dp, dc        D(p)^T dc + (d/dp D(p) l [dp])^T c   transposes by l of D and of its tangent
 
-so no reverse sweep is ever transposed. A launch remembers where it is from (`Launch.origin`), and what these formulas
-ask for is put together from launches by JAX's own transformations. Every launch in it is again a transpose of a launch
-that runs forward, or its tangent: derivatives of any order come out of the same few lines.
-"""
+so no reverse sweep is ever transposed. A launch remembers where it is from (`LaunchSpec.origin`), and what these
+formulas ask for is put together from launches by JAX's own transformations. Every launch in it is again a transpose of
+a launch that runs forward, or its tangent: derivatives of any order come out of the same few lines."""
 
 from __future__ import annotations
 
@@ -21,17 +20,17 @@ import jax
 import jax.numpy as jnp
 
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled, pushed, transposed
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, BatchOf, Launch, TangentOf, TransposeOf
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, BatchOf, LaunchSpec, TangentOf, TransposeOf
 from jaxwarp.ir.nodes import While, walk
 
-Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 
 
 class NotKeptError(Exception):
     """An operand that a formula asks for is not there: the launch itself did not need it."""
 
 
-def is_reverse(launch: Launch) -> bool:
+def is_reverse(launch: LaunchSpec) -> bool:
     """Return whether a launch is a transpose, or was made from one."""
     origin = launch.origin
     while origin is not None:
@@ -42,7 +41,7 @@ def is_reverse(launch: Launch) -> bool:
 
 
 def transpose_reverse(
-    bind: Bind, launch: Launch, values: Values, linear: Mapping[int, Any], cotangents: Values
+    bind: Bind, launch: LaunchSpec, values: Values, linear: Mapping[int, Any], cotangents: Values
 ) -> Values:
     """Cotangents of the operands in which a launch is linear, where `is_reverse(launch)`; zeros may be left out.
 
@@ -65,7 +64,7 @@ def transpose_reverse(
     return _pull(bind, launch, values | zeros, list(linear), cotangents)
 
 
-def _pull(bind: Bind, launch: Launch, values: Values, wanted: Sequence[int], cotangents: Values) -> Values:
+def _pull(bind: Bind, launch: LaunchSpec, values: Values, wanted: Sequence[int], cotangents: Values) -> Values:
     """Return what the reverse of a launch at `values` gives for the `wanted` operands."""
     match launch.origin:
         case TransposeOf() as origin:
@@ -101,7 +100,7 @@ def _pull_transpose(
     return found | {i: back[n] for i, n in active.items() if n in back}
 
 
-def _results(bind: Bind, launch: Launch, values: Values) -> Values:
+def _results(bind: Bind, launch: LaunchSpec, values: Values) -> Values:
     """Return the results of a launch, by launches whose tangents can be transposed. Scratch may be left out."""
     match launch.origin:
         case BatchOf() as origin if is_reverse(launch):
@@ -121,7 +120,7 @@ def _results(bind: Bind, launch: Launch, values: Values) -> Values:
             return _bound(bind, launch, values)
 
 
-def _push(bind: Bind, launch: Launch, values: Values, tangents: Values) -> Values:
+def _push(bind: Bind, launch: LaunchSpec, values: Values, tangents: Values) -> Values:
     """Tangents of what a launch computes, likewise."""
     match launch.origin:
         case TransposeOf() as origin:
@@ -167,7 +166,7 @@ def _forward(bind: Bind, origin: TransposeOf, given: Values, along: Values) -> V
     return pushed(lambda moved: _bound(bind, launch, given | zeros | moved), at, along)[1]
 
 
-def _without_need(launch: Launch, given: Values) -> Values:
+def _without_need(launch: LaunchSpec, given: Values) -> Values:
     """Zeros for in-out operands of D that A has no use for.
 
     What A does not depend on, D does not: A is its transpose. A `while` in D may still look at it, and never end.
@@ -182,7 +181,7 @@ def _without_need(launch: Launch, given: Values) -> Values:
     }
 
 
-def _bound(bind: Bind, launch: Launch, values: Values) -> Values:
+def _bound(bind: Bind, launch: LaunchSpec, values: Values) -> Values:
     missing = [launch.kernel.params[i].name for i in launch.operand_params if i not in values]
     if missing:
         raise NotKeptError(f"{launch.name}: {missing}")
@@ -206,7 +205,7 @@ def _dtype(origin: TransposeOf, index: int) -> Any:
     return origin.launch.kernel.params[index].dtype.numpy
 
 
-def _axes(launch: Launch, origin: BatchOf) -> tuple[dict[int, Any], dict[int, int]]:
+def _axes(launch: LaunchSpec, origin: BatchOf) -> tuple[dict[int, Any], dict[int, int]]:
     """The batch axes of operands (None: shared by all items) and results."""
     operands = zip(launch.operand_params, origin.dims, strict=True)
     return dict(operands), dict(zip(launch.result_params, origin.result_dims, strict=True))

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 
 from jaxwarp.deep import with_deep_stack
-from jaxwarp.ffi.launch.spec import BatchOf, Launch, TangentOf, intern_kernel
+from jaxwarp.ffi.launch.spec import BatchOf, LaunchSpec, TangentOf, intern_kernel
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
 from jaxwarp.vjp.unread import without_unread
@@ -18,7 +18,7 @@ from jaxwarp.vjp.unread import without_unread
 Places = tuple[int, ...]
 
 
-def used_part(launch: Launch, used: Places) -> tuple[Launch, Places]:
+def used_part(launch: LaunchSpec, used: Places) -> tuple[LaunchSpec, Places]:
     """The part of a launch that the results `used` depend on, and which of its parameters are those of the part.
 
     Args:
@@ -44,7 +44,7 @@ def _used_kernel(kernel: Kernel, used: Places) -> tuple[Kernel, Places]:
     return part, tuple(i for i, p in enumerate(kernel.params) if p in params)
 
 
-def _restricted(launch: Launch, used: Places, kept: Places) -> Launch:
+def _restricted(launch: LaunchSpec, used: Places, kept: Places) -> LaunchSpec:
     kernel, _ = _used_kernel(launch.kernel, used)
     results = dict(zip(launch.result_params, launch.results, strict=True))
     return launch.replace(
@@ -56,7 +56,7 @@ def _restricted(launch: Launch, used: Places, kept: Places) -> Launch:
     )
 
 
-def _restricted_origin(launch: Launch, used: Places, kept: Places) -> TangentOf | BatchOf | None:
+def _restricted_origin(launch: LaunchSpec, used: Places, kept: Places) -> TangentOf | BatchOf | None:
     origin = launch.origin
     if isinstance(origin, TangentOf):
         return TangentOf(origin.launch, tuple(origin.slots[i] for i in kept))

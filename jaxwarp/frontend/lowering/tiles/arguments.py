@@ -31,7 +31,7 @@ MAX_AXES = 4
 _STORAGE = ("register", "shared")
 
 
-class Library:
+class TileLibrary:
     """Functions on tiles that are written in the kernel language, `jaxwarp/library/tiles.py`."""
 
     find: ClassVar[Callable[[str], Any]]
@@ -43,7 +43,7 @@ def in_library(frame: Frame, node: ast.AST, name: str, *args: Any) -> Any:
     context = frame.context
     context.max_unroll, before = 1, context.max_unroll
     try:
-        return inline(frame, node, Library.find(name), list(args), {})
+        return inline(frame, node, TileLibrary.find(name), list(args), {})
     finally:
         context.max_unroll = before
 

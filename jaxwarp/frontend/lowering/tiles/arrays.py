@@ -28,7 +28,16 @@ from jaxwarp.frontend.lowering.tiles.arguments import (
 from jaxwarp.frontend.lowering.tiles.elements import Indices, load
 from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.storage import allocate, each, store, store_at
-from jaxwarp.frontend.lowering.values import Element, NoArray, NoValue, StructValue, StructView, Tile, View, is_dynamic
+from jaxwarp.frontend.lowering.values import (
+    ElementValue,
+    NoArray,
+    NoValue,
+    StructValue,
+    StructView,
+    Tile,
+    View,
+    is_dynamic,
+)
 from jaxwarp.frontend.lowering.views import element_at, extent
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
@@ -72,7 +81,7 @@ class _Window:
                 places = tuple(tuple(v for v in start if v is not None) for start in starts)
                 context.windows.append(Window(view.param, places, self.shape, stores, builder.loc))
 
-    def place(self, indices: Indices) -> Element | StructValue:
+    def place(self, indices: Indices) -> ElementValue | StructValue:
         """The element of the array for one of the tile."""
         return _element_of(self.frame, self.array, self._positions(indices))
 
@@ -326,7 +335,7 @@ def _added(frame: Frame, name: str, window: _Window, tile: Tile, checked: bool) 
 
     def add(at: Indices) -> None:
         place, value = window.place(at), load(frame, tile, at)
-        if not isinstance(place, Element) or not is_dynamic(value):
+        if not isinstance(place, ElementValue) or not is_dynamic(value):
             raise KernelTypeError(f"{name}: structs cannot be added", hint="add their fields, one by one")
         store(frame, before, at, atomic(frame, "add", place, stored_value(frame, place, value)))
 

@@ -14,14 +14,14 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.frontend.lowering.components import test_inside
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
-from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, StructValue, StructView, Tile, View
+from jaxwarp.frontend.lowering.values import Axis, ElementValue, NoArray, StructValue, StructView, Tile, View
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
 Indices = tuple[ir.Value, ...]
 
 
-def element(frame: Frame, tile: Tile, indices: Indices) -> Element | StructValue:
+def element(frame: Frame, tile: Tile, indices: Indices) -> ElementValue | StructValue:
     """The place of an element, by indices that are not negative."""
     return _element_of(tile.storage, tile.place(frame, indices))
 
@@ -30,7 +30,7 @@ def _element_of(view: View | StructView, positions: Sequence[ir.Value]) -> Any:
     if isinstance(view, StructView):
         parts = (v if isinstance(v, NoArray) else _element_of(v, positions) for v in view.views)
         return StructValue(view.dtype, tuple(parts))
-    return Element(replace(view, axes=tuple(Axis(index=p) for p in positions)))
+    return ElementValue(replace(view, axes=tuple(Axis(index=p) for p in positions)))
 
 
 def load(frame: Frame, tile: Tile, indices: Indices) -> Any:

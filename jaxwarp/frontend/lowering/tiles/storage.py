@@ -13,7 +13,7 @@ from jaxwarp.frontend.lowering.merge import taken_apart
 from jaxwarp.frontend.lowering.structs import store_struct, stored_value
 from jaxwarp.frontend.lowering.tiles.elements import Indices, element, in_place, load, overlap, position, seen_as
 from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
-from jaxwarp.frontend.lowering.values import Element, Slice, StructValue, Tile, describe, is_literal, type_of
+from jaxwarp.frontend.lowering.values import ElementValue, Slice, StructValue, Tile, describe, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
@@ -110,7 +110,7 @@ def store(frame: Frame, tile: Tile, indices: Indices, value: Any) -> None:
     store_at(frame, element(frame, tile, indices), value)
 
 
-def store_at(frame: Frame, place: Element | StructValue, value: Any) -> None:
+def store_at(frame: Frame, place: ElementValue | StructValue, value: Any) -> None:
     """Stores a value where a place is: of structs, in each field.
 
     Raises:
@@ -176,7 +176,7 @@ def folded(frame: Frame, tile: Tile, combine: Callable[[Any, Any], Any]) -> Any:
 # What users write
 
 
-def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element | StructValue:
+def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | ElementValue | StructValue:
     """`t[i, j]`: an element; of fewer indices than axes, and of slices, the part of the tile that they leave; and
     `t[:, rows]`, of a tile of indices, a copy of what they name.
     """
