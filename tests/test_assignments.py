@@ -222,6 +222,20 @@ def _positions() -> bool:
     return fem.integrate(_integrand, quadrature=quadrature, fields={"u": one}) == 2.0
 
 
+def _said(x: float):
+    """What it does."""
+    return x
+
+
+def _does_nothing(x: wp.array[float]):
+    pass
+
+
+def _named(what: Any, name: str) -> Any:
+    setattr(what, name, "named")
+    return what
+
+
 EFFECTS: dict[tuple[str, str], Any] = {
     ("HostArray", "grad"): _gradient_is_seen,
     ("HostArray", "requires_grad"): _requires_grad_is_seen,
@@ -232,7 +246,13 @@ EFFECTS: dict[tuple[str, str], Any] = {
     ("UniformField", "value"): _uniform,
     ("ImplicitField", "values"): _implicit,
     ("DiscreteField", "dof_values"): _dofs,
-    ("Mesh", "positions"): _positions,
+    ("VertexMesh", "positions"): _positions,
+    ("Func", "key"): lambda: "named" in repr(_named(wp.func(_said), "key")),
+    ("Func", "doc"): lambda: inspect.getdoc(_named(wp.func(_said), "doc")) == "named",
+    ("Integrand", "key"): lambda: "named" in repr(_named(fem.integrand(_said), "key")),
+    ("Integrand", "doc"): lambda: inspect.getdoc(_named(fem.integrand(_said), "doc")) == "named",
+    ("Kernel", "key"): lambda: "named" in repr(_named(wp.kernel(_does_nothing), "key")),
+    ("Module", "name"): lambda: _named(wp.Module("other"), "name") == wp.Module("named"),
     **{("Adam", n): lambda n=n, v=v: changes(wp.optim.Adam, n, v)
        for n, v in {"lr": 0.1, "eps": 2.0, "beta1": 0.1, "beta2": 0.1, "t": 7}.items()},
     **{("SGD", n): lambda n=n, v=v: changes(wp.optim.SGD, n, v)

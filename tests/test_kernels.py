@@ -14,7 +14,7 @@ from kernels_strategy import same_values
 
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.codegen.cuda import code_for, compile_cuda, loops, nvrtc, print_cuda, resources, versions
+from jaxwarp.codegen.cuda import code_for, compile_cuda, loops, nvrtc, print_cuda, resources
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
@@ -83,9 +83,6 @@ def test_cpu(name: str, width: int, prepared: dict[str, Kernel]):
 def of_many_threads(monkeypatch):
     """Launches count as those of many threads."""
     monkeypatch.setattr(loops, "_MANY_THREADS", 1)
-    versions._version.cache_clear()
-    yield
-    versions._version.cache_clear()
 
 
 STREAMS = ("saxpy", "gather", "heat_3d", "halves", "small_integers")

@@ -208,3 +208,24 @@ def test_arrays_of_other_types_are_not_chosen_from():
 
     with pytest.raises(wp.KernelError, match="c is the array b if the condition is true, and the array a if it is"):
         wp.launch(wrong, 1, [np.zeros(1, np.float32), np.zeros(1, np.int32), 1, wp.zeros(1)])
+
+
+@wp.kernel
+def of_its_own(x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    a = wp.zeros(3, float)
+    a[0] = x[i]
+    b = wp.zeros(3, float)
+    b[0] = 10.0 * x[i]
+    b[1] = 7.0
+    if x[i] > 0.0:
+        a = b
+    a[1] = a[1] + 2.0 * x[i]
+    out[i] = a[0] + a[1] + b[1]
+
+
+def test_arrays_of_a_thread_are_chosen_and_written():
+    x = np.array([-1.0, 2.0, -3.0, 4.0], np.float32)
+    f = wp.jax_kernel(of_its_own)
+    np.testing.assert_array_equal(f(x)[0], np.where(x > 0, 14 * x + 14, 3 * x + 7))
+    np.testing.assert_array_equal(jax.grad(lambda x: f(x)[0].sum())(x), np.where(x > 0, 14, 3))

@@ -213,9 +213,6 @@ ERRORS = {
     "a = wp.zeros(3, float)\n    a[-4] = 1.0": "index -4 is out of range",
     "a = wp.zeros(3, float)\n    a[0] = wp.float64(1.0)": "a holds float32, got float64",
     "a = wp.zeros(3, float)\n    b = wp.atomic_cas(a, 0, 1.0, 2.0)": "an array of this thread alone",
-    "a = wp.zeros(3, float)\n    if x[0] > 0.0:\n        a = wp.zeros(3, float)\n    x[0] = a[0]": (
-        "a is the array a_2 if the condition is true, and the array a if it is false"
-    ),
 }
 
 

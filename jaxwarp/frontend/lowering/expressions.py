@@ -412,10 +412,12 @@ def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray |
     """`a[i, j]` of an array for which None is given; a thread fails that comes to an element of it.
 
     Raises:
-        KernelValueError: every thread comes here, or nothing says what the elements would be.
+        KernelValueError: every thread comes here, nothing says what the elements would be, or a mesh, a volume and the
+            like was made without what is asked for.
     """
     what = f"{value.name or 'the array'} is None: it has no elements"
-    if value.type is None or isinstance(value.type.dtype, Struct) or not frame.builder.is_nested:
+    is_left_out = bool(value.hint)  # an object was made without it, which no condition of the kernel asks for
+    if is_left_out or value.type is None or isinstance(value.type.dtype, Struct) or not frame.builder.is_nested:
         raise KernelValueError(what, hint=absent_hint(value))
     left = value.type.ndim - sum(not isinstance(i, Slice) for i in indices)
     if left < 0:
