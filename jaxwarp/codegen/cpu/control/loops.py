@@ -58,7 +58,13 @@ class LoopEmitter:
             if below is None:
                 self.varying_for(op)
             else:
-                self.either(below, op.results, lambda: self.varying_for(op), lambda: self.natural_for(op))
+                read = [result for result in op.results if result in self.strides.used]
+
+                def version(write: Callable[[For], None]) -> list[Value]:
+                    write(op)
+                    return read
+
+                self.either(below, read, lambda: version(self.varying_for), lambda: version(self.natural_for))
 
     def starts_below(self, op: For) -> str | None:
         """Return an i1: whether an index that counts from the end is negative in a lane that is on.
@@ -77,12 +83,11 @@ class LoopEmitter:
         is_negative = function.inst(f"icmp slt {type_} {start}, zeroinitializer")
         return lanes.any(lanes.both(lanes.mask, is_negative))
 
-    def natural_for(self, op: For) -> tuple[Value, ...]:
+    def natural_for(self, op: For) -> None:
         """A loop of whose index no lane makes a negative one."""
         self.lanes.natural.add(op.body.params[0])
-        results = self.varying_for(op)
+        self.varying_for(op)
         self.lanes.natural.remove(op.body.params[0])
-        return results
 
     def uniform_for(self, op: For) -> None:
         lanes, function = self.lanes, self.function
@@ -112,7 +117,7 @@ class LoopEmitter:
         function.open(after)
         self.lanes.bind_all(op.results, carried)
 
-    def varying_for(self, op: For) -> tuple[Value, ...]:
+    def varying_for(self, op: For) -> None:
         """Each lane counts down how far it still has to go; it is on while that is not zero."""
         lanes, function, many = self.lanes, self.function, self.lanes.many
         index, *params = op.body.params
@@ -148,7 +153,6 @@ class LoopEmitter:
         loop.close([rest, next_position, *nexts, *next_kept])
         function.open(after)
         bind_results(self.lanes, op.results, carried, kept)
-        return op.results
 
     def aligned_for(self, op: For) -> None:
         """The index runs from the first start of any lane to the stop; a lane is on from its own start on."""
