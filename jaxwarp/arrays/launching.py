@@ -4,7 +4,7 @@
 2. `run_launch` and `_run_given` see where it is: in a traced function, a capture or a callback, or outside of all.
 3. `launch_at_once` finds the memory that it happens in, and the tape that records it.
 4. `prepared_launch` looks for an earlier launch like it, by `_signature`: a `Repeated` (`repeated.py`).
-5. If there is none, `check` (`eager.py`) makes a `Plan` from types and shapes, and `_remember` makes a `Repeated`.
+5. If there is none, `check` (`eager.py`) makes a `LaunchPlan` from types and shapes, and `_remember` a `Repeated`.
    `code_of` (`ffi/launch/code.py`) makes its code, which is loaded by `ffi/launch/on_memory.py`.
 6. `Repeated.operands` finds the addresses of the arguments, and whether arrays overlap.
 7. `Repeated.run` calls the code: `NativeCode.run` (`ffi/launch/native_launch.py`) on the CPU, in one call of

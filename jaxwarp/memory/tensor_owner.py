@@ -121,7 +121,7 @@ class Owner:
         gradients: of tensors, which are in this memory.
         is_retained: it is a gradient that `Tape.backward` keeps.
         scope: the `Scope` that the memory is of; None: memory of the host.
-        work: of memory of a GPU, the streams that use it (`Work`).
+        work: of memory of a GPU, the streams that use it (`PendingWork`).
         made_in: of memory that was made while JAX traced a function, the trace; see `fresh`.
     """
 
