@@ -80,13 +80,29 @@ def test_inner_products_of_memory(core):
 
 def test_what_is_not_here(core):
     for read in (
-        lambda: wp._src.codegen,
-        lambda: wp._src.context.ModuleHasher,
+        lambda: wp._src.codegen.Adjoint,
+        wp._src.context.ModuleHasher,
+        lambda: list(wp._src.types.something),
+        lambda: bool(wp._src.utils.something),
         lambda: core.wp_mesh_create_host,
         lambda: core.wp_builtin_nothing_like_it_vec3f,
     ):
-        with pytest.raises(AttributeError):
+        with pytest.raises(AttributeError, match=r"does not have|is not here"):
             read()
+    from jaxwarp._src.utils import check_p2p  # programs import what they may never use
+
+    assert repr(check_p2p) == "<warp._src.utils.check_p2p, which jaxwarp does not have>"
+    with pytest.raises(AttributeError, match="check_p2p is a private name of Warp's"):
+
+        class Derived(check_p2p):
+            pass
+
+
+def test_tables_of_types():
+    found = wp._src.types
+    assert found.np_dtype_to_warp_type[np.dtype("int8")] is found.np_dtype_to_warp_type[np.int8] is wp.int8
+    assert set(found.scalar_types) == {*found.int_types, *found.float_types}
+    assert (len(found.int_types), len(found.float_types), found.scalar_and_bool_types[-1]) == (8, 4, wp.bool)
 
 
 def test_arguments_of_a_kernel():

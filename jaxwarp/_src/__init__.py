@@ -2,7 +2,7 @@
 
 Nobody should write them: they exist so that programs for Warp run unchanged. This module has all of them. `wp._src`,
 `wp._src.types` and `wp.context` are read when they are first named. A name of Warp's own machinery (of its code
-generation, hashes, modules, native library) raises an AttributeError.
+generation, hashes, modules) can be imported, as programs do with names that they seldom need; using it is refused.
 """
 
 from __future__ import annotations
@@ -138,12 +138,39 @@ class _Runtime:
     core = _Functions()
 
 
+class _Refused:
+    """A private name of Warp's that has no meaning here: it can be imported, but not used."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which jaxwarp does not have>"
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise_for_user(AttributeError(f"{self._name} is a private name of Warp's, which jaxwarp does not have"))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    __call__ = __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __mro_entries__ = _refuse
+
+
+_INTEGERS = tuple(t for t in types.SCALARS if t.kind in ("int", "uint"))
+_FLOATS = tuple(t for t in types.SCALARS if t.is_float)
+
 # By module: names that stand for others, values, and where further names are looked for.
 _NAMES: dict[str, dict[str, Any]] = {
     "types": {
         "Any": Any,
         "warp_type_to_np_dtype": {t: np.dtype(t.numpy).type for t in types.SCALARS},
-        "np_dtype_to_warp_type": {np.dtype(t.numpy).type: t for t in types.SCALARS},
+        "np_dtype_to_warp_type": {key: t for t in types.SCALARS for key in (np.dtype(t.numpy).type, np.dtype(t.numpy))},
+        "int_types": _INTEGERS,
+        "float_types": _FLOATS,
+        "scalar_types": (*_INTEGERS, *_FLOATS),
+        "scalar_and_bool_types": (*_INTEGERS, *_FLOATS, types.bool_),
         "type_length": type_length,
         "type_scalar_type": type_scalar_type,
     },
@@ -170,7 +197,9 @@ class _Private(ModuleType):
                 found = getattr(importlib.import_module(module), name, None)
                 if found is not None:
                     return found
-        raise AttributeError(f"{name} of {self.__name__.replace('jaxwarp', 'warp', 1)} is a private name of Warp's")
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return _Refused(f"{self.__name__.replace('jaxwarp', 'warp', 1)}.{name}")
 
 
 for _name in _NAMES:
@@ -182,4 +211,6 @@ for _name in _NAMES:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"warp._src.{name} is a private name of Warp's")
+    if name.startswith("__") and name.endswith("__"):
+        raise AttributeError(name)
+    return _Refused(f"warp._src.{name}")
