@@ -146,6 +146,7 @@ from jaxwarp.geometry.volumes.sampling import volume_world_to_index as volume_wo
 from jaxwarp.geometry.volumes.sampling import volume_world_to_index_dir as volume_world_to_index_dir
 from jaxwarp.geometry.volumes.volume import Volume as Volume
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number as mesh_query_point_sign_winding_number
+from jaxwarp.host.as_warp import install_as_warp as install_as_warp
 from jaxwarp.host.autotune import Tuned as Tuned
 from jaxwarp.host.autotune import autotune as autotune
 from jaxwarp.host.block_sizes import get_suggested_block_size as get_suggested_block_size

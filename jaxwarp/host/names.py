@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp import config, errors
-from jaxwarp.host import autotune, block_sizes, capture, device_attributes, events, idle, options, transforms
+from jaxwarp.host import as_warp, autotune, block_sizes, capture, device_attributes, events, idle, options, transforms
 from jaxwarp.memory.gpu import pool
 
 # By module, for the type stub.
 EXPORTS: dict[Any, tuple[str, ...]] = {
     config: ("DeterministicMode",),
+    as_warp: ("install_as_warp",),
     autotune: ("Tuned", "autotune"),
     block_sizes: ("get_suggested_block_size",),
     capture: ("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_if", "capture_launch", "capture_while",
