@@ -225,8 +225,8 @@ def test_results_are_those_of_release_mode():
     debug = jax.jit(jax.value_and_grad(lambda x: run(x).sum()))(x)
     wp.config.mode = "release"
     release = jax.jit(jax.value_and_grad(lambda x: run(x).sum()))(x)
-    for a, b in zip(debug, release, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for a, b in zip(debug, release, strict=True):  # XLA contracts what it adds to the one and not to the other
+        np.testing.assert_array_max_ulp(a, b, 1)
 
 
 # Ways to launch
