@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def profiled(note: Callable[..., Any]) -> Iterator[None]:
+    """Calls `note` for each event of Python's profiler."""
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
 
 
 def calls_of(function: Callable[[], object]) -> int:
@@ -15,13 +28,12 @@ def calls_of(function: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    before, is_collecting = sys.getprofile(), gc.isenabled()
+    is_collecting = gc.isenabled()
     gc.disable()  # what it calls is not the function's
-    sys.setprofile(seen)
     try:
-        function()
+        with profiled(seen):
+            function()
     finally:
-        sys.setprofile(before)
         if is_collecting:
             gc.enable()
     return count

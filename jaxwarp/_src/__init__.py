@@ -99,17 +99,16 @@ def _builtin(name: str) -> Any:
 
 def _extend_byref() -> None:
     """Make `ctypes.byref` take vectors and matrices outside of kernels, which in Warp are arrays of ctypes."""
-    plain = ctypes.byref
-    if hasattr(plain, "of_ctypes"):
-        return
+    ctypes.byref = _byref
 
-    def byref(value: Any, offset: int = 0) -> Any:
-        if isinstance(value, HostValue):
-            value = (ctypes.c_char * value.nbytes).from_buffer(value.data)
-        return plain(value, offset)
 
-    byref.of_ctypes = plain  # type: ignore[attr-defined]
-    ctypes.byref = byref
+_byref_of_ctypes = ctypes.byref
+
+
+def _byref(value: Any, offset: int = 0) -> Any:
+    if isinstance(value, HostValue):
+        value = (ctypes.c_char * value.nbytes).from_buffer(value.data)
+    return _byref_of_ctypes(value, offset)
 
 
 def _inner(scalar: str, place: str) -> Any:

@@ -19,8 +19,8 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Op
 
-# Operations that are written out. So many take minutes to compile, and their derivatives longer; with thousands of
-# calls of elementary functions, LLVM's time grows faster than they do. Kernels of physics engines make up to 100,000.
+# Operations that are written out. So many take half a minute to compile, and their derivatives longer; with thousands
+# of calls of elementary functions, LLVM's time grows faster than they do. Physics engines make up to 100,000.
 MOST = 200_000
 # After so many the whole is estimated, then whenever they have doubled.
 _FIRST_ESTIMATE = 2000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 
 import pytest
+from counting import profiled
 
 import jaxwarp as wp
 from jaxwarp.arrays import eager, launching, repeated
@@ -21,14 +21,10 @@ def steps(run) -> list[str]:
 
     def note(frame, event, _):
         if event == "call" and frame.f_code.co_filename in MODULES:
-            seen.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
+            seen.append(frame.f_code.co_qualname)
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with profiled(note):
         run()
-    finally:
-        sys.setprofile(before)
     names = written()
     return [name for name in seen if name in names]
 
@@ -41,7 +37,6 @@ def written() -> list[str]:
 
 
 @pytest.mark.release_mode("in debug mode nothing is kept")
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="code objects have no qualified names")
 def test_a_launch_takes_the_steps_that_are_written():
     @wp.kernel
     def tripled(x: wp.array[float], y: wp.array[float]):

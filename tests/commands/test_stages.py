@@ -3,13 +3,13 @@
 import importlib
 import inspect
 import pkgutil
-import sys
 from collections import Counter
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from counting import profiled
 
 import jaxwarp as wp
 from jaxwarp import passes
@@ -36,12 +36,8 @@ def entered(run):
         if found is not None:
             seen.append(found)
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with profiled(note):
         run()
-    finally:
-        sys.setprofile(before)
     return [f.__name__ for f in seen]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from counting import profiled
 
 import jaxwarp as wp
 from jaxwarp import passes
@@ -82,12 +83,8 @@ def entered(run):
         elif event == "return":
             inside.pop()
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
+    with profiled(note):
         run()
-    finally:
-        sys.setprofile(before)
     return seen
 
 

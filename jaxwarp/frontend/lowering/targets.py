@@ -285,7 +285,7 @@ def accumulate(frame: Frame, element: ElementValue, operator: str, value: Any) -
 def atomic(frame: Frame, kind: str, element: ElementValue, *operands: Any) -> ir.Value | Bundle:
     """An atomic on each component of an element; returns the old value."""
     require_own_place(element)
-    dtype = element_type(element)
+    dtype: Any = element_type(element)
     columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
 
     def act(one: ElementValue, view: View) -> tuple[ir.Value, ...]:
@@ -298,4 +298,4 @@ def atomic(frame: Frame, kind: str, element: ElementValue, *operands: Any) -> ir
         )
 
     old = at_chosen(frame.builder, element, act, (element_scalar(dtype),) * len(columns[0]))
-    return Bundle(dtype, old) if isinstance(operands[0], Bundle) else old[0]  # type: ignore[arg-type]
+    return Bundle(dtype, old) if isinstance(operands[0], Bundle) else old[0]
