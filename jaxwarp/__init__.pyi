@@ -558,25 +558,25 @@ TIMING_MEMSET: int
 TIMING_GRAPH: int
 TIMING_ALL: int
 
-def zeros(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
+def zeros(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
+    """A new array of zeros. `shape` does not have the component axes of vectors and matrices; `n=3` is `shape=3`."""
 
 def zeros_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of zeros with the shape and type of another one, and a gradient if that one has one."""
 
-def ones(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
+def ones(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
     """A new array of ones. Options as of `zeros`."""
 
 def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of ones, as `zeros_like`."""
 
-def full(shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
+def full(shape: Any = ..., value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
     """A new array of one value. Options as of `zeros`."""
 
 def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
     """A new array of one value, as `zeros_like`."""
 
-def empty(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
+def empty(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
     """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
 
 def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:

@@ -87,6 +87,17 @@ def _options(name: str, device: Any, requires_grad: bool | None, others: dict[st
     return ArrayOptions(device, requires_grad, **others)
 
 
+def _shape(name: str, shape: Any, options: dict[str, Any]) -> Any:
+    """Return the shape of a call, which takes `n=`, the extent of one axis, out of `options`; Warp has both names.
+
+    Raises:
+        KernelTypeError: neither was given.
+    """
+    if shape is None and options.get("n") is None:
+        raise KernelTypeError(f"{name}: the shape is missing", hint=f"write {name}(10) or {name}((3, 4))")
+    return options.pop("n") if shape is None else shape
+
+
 def _made(name: str, shape: Any, dtype: Any, value: Any, options: ArrayOptions) -> Any:
     scope = options.place(scope_now(), name)
     if scope is not None:
@@ -104,12 +115,14 @@ def _like(src: Any, name: str) -> tuple[Any, Any]:
 
 
 @located_call
-def zeros(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
-    """A new array of zeros. `shape` does not have the component axes of vectors and matrices.
+def zeros(
+    shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
+    """A new array of zeros. `shape` does not have the component axes of vectors and matrices; `n=3` is `shape=3`.
 
     Outside of JAX: `device`, where it is ("cpu"); `requires_grad`, whether it has a gradient, for a `Tape`.
     """
-    return _made("zeros", shape, dtype, 0, _options("zeros", device, requires_grad, options))
+    return _made("zeros", _shape("zeros", shape, options), dtype, 0, _options("zeros", device, requires_grad, options))
 
 
 # In a kernel, an array of the thread's own.
@@ -117,20 +130,29 @@ PYTHON_OBJECTS[zeros] = ZEROS
 
 
 @located_call
-def ones(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+def ones(
+    shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
     """A new array of ones. Options as of `zeros`."""
-    return _made("ones", shape, dtype, 1, _options("ones", device, requires_grad, options))
+    return _made("ones", _shape("ones", shape, options), dtype, 1, _options("ones", device, requires_grad, options))
 
 
 @located_call
-def empty(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+def empty(
+    shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
     """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
-    return _made("empty", shape, dtype, 0, _options("empty", device, requires_grad, options))
+    return _made("empty", _shape("empty", shape, options), dtype, 0, _options("empty", device, requires_grad, options))
 
 
 @located_call
 def full(
-    shape: Any, value: Any = 0, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+    shape: Any = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Any:
     """A new array of one value. Options as of `zeros`.
 
@@ -139,6 +161,7 @@ def full(
     element = float32 if dtype is None else dtype
     if dtype is None and scope_now() is HOST:
         element = type_of_value(value)
+    shape = _shape("full", shape, options)
     return _made("full", shape, element, value, _options("full", device, requires_grad, options))
 
 

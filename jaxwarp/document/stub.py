@@ -297,7 +297,9 @@ def _stub_maker(name: str) -> str:
     function = getattr(jaxwarp, name)
     texts = _parameters(function)
     if texts[-1].startswith("**"):  # by names that these options may have
-        others = [option for option in ArrayOptions._fields if option not in inspect.signature(function).parameters]
+        positional = inspect.signature(function).parameters
+        others = [option for option in ArrayOptions._fields if option not in positional]
+        others += ["n"] * ("shape" in positional)
         texts[-1:] = ["*", *(f"{option}: Any = ..." for option in others)]
     doc = inspect.cleandoc(function.__doc__).splitlines()[0]
     return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'

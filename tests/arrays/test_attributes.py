@@ -234,6 +234,16 @@ def test_refusals():
         with pytest.raises(KernelTypeError, match=f"zeros: there is no argument '{unknown}'") as error:
             wp.zeros(3, **{unknown: 1})
         assert hint in error.value.hint
+    with pytest.raises(KernelTypeError, match="zeros: there is no argument 'n'"):
+        wp.zeros(3, n=3)
+    with pytest.raises(KernelTypeError, match="full: the shape is missing"):
+        wp.full(value=3.0)
+
+
+def test_n_is_the_extent_of_one_axis():
+    for make, value in ((wp.zeros, 0.0), (wp.ones, 1.0), (wp.empty, 0.0)):
+        assert make(n=3).numpy().tolist() == [value] * 3
+    assert wp.full(n=2, value=4).numpy().tolist() == [4, 4]
 
 
 def test_attributes_of_launches_and_functions():
