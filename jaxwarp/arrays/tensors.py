@@ -127,7 +127,7 @@ def from_torch(
     grad: Any = None,
     return_ctype: bool = False,
     retain_grad: bool = False,
-) -> HostArray:
+) -> Any:
     """The memory of a PyTorch tensor as an array outside of JAX, without a copy.
 
     What launches write to it PyTorch sees, and counts as a change in place: where its own derivatives need what was
@@ -142,14 +142,16 @@ def from_torch(
             custom operators, where PyTorch adds to `t.grad` itself, and of tensors that PyTorch has computed, it is an
             array of its own.
         grad: an array, or a tensor, that is the gradient.
-        return_ctype: accepted, no effect.
+        return_ctype: the result is only for launches. There, a tensor without elements stands for an array of any
+            number of axes: it is None, which kernels may ask for its extents, all 0. Other tensors are arrays as ever.
         retain_grad: as the array's attribute.
 
     Raises:
         KernelTypeError, KernelValueError: it is no such tensor, or does not fit `dtype`.
     """
-    del return_ctype
     made = _from_tensor(TORCH, t, dtype, requires_grad, grad)
+    if return_ctype and made.size == 0:
+        return None
     if retain_grad:
         made.retain_grad = True
     return made

@@ -97,7 +97,8 @@ def winding_of(mesh: Mesh, point: wp.vec3, accuracy: float) -> float:
             node = next_node(node)
         elif square > reach * reach:
             length = wp.sqrt(square)
-            angle += _far_angle(mesh.winding_moments[node], way / length, ball[3] / length)
+            if mesh.winding_moments:  # where they are not there, a thread has failed at the balls
+                angle += _far_angle(mesh.winding_moments[node], way / length, ball[3] / length)
             node = next_node(node)
         elif node >= leaves:
             for k in range(first[node - leaves], first[node - leaves + 1]):

@@ -109,6 +109,26 @@ def test_tensors_of_integers_are_seen_without_a_sign():
     assert wp.from_torch(torch.tensor([True, False]), wp.uint8).list() == [1, 0]
 
 
+@wp.kernel
+def twice_and_squared(x: wp.array[float], also: bool, y: wp.array[float], squares: wp.array3d[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i] + float(squares.shape[2])
+    if also:
+        squares[i, 0, 0] = x[i] * x[i]
+
+
+def test_tensors_without_elements_stand_for_arrays_of_any_rank():
+    x, y = torch.arange(3.0), torch.zeros(3)
+    nothing = wp.from_torch(torch.empty(0), return_ctype=True)
+    source, target = (wp.from_torch(t, return_ctype=True) for t in (x, y))
+    wp.launch(twice_and_squared, 3, [source, False], [target, nothing])
+    assert y.tolist() == [0.0, 2.0, 4.0]
+    with pytest.raises(KernelError, match=r"squares is None.*this thread uses one"):
+        wp.launch(twice_and_squared, 3, [x, True], [y, nothing])
+    with pytest.raises(KernelTypeError, match="squares"):
+        wp.launch(twice_and_squared, 3, [x, False], [y, wp.from_torch(torch.empty(0))])
+
+
 def test_launches_copies_and_dlpack_take_tensors():
     for x, y in (
         (torch.arange(4.0), torch.ones(4)),

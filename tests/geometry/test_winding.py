@@ -154,3 +154,23 @@ def test_meshes_without_sums_are_refused():
         wp.jax_kernel(sides, num_outputs=2, launch_dims=4, output_dims=4)(wp.Mesh(p, f), Q[:4])
     with pytest.raises(KernelError, match="winding_number: points: expected float32, got float64"):
         wind(made(p, f), Q.astype(np.float64))
+
+
+@wp.kernel
+def chosen_sides(mesh: wp.uint64, points: wp.array[wp.vec3], winds: bool, sign: wp.array[float]):
+    i = wp.tid()
+    if winds:
+        sign[i] = wp.mesh_query_point_sign_winding_number(mesh, points[i], 10.0).sign
+    else:
+        sign[i] = wp.mesh_query_point_sign_normal(mesh, points[i], 10.0).sign
+
+
+def test_a_thread_fails_that_needs_sums_that_are_not_there():
+    p, f = sphere(2)
+    points = wp.array(np.array([[0.1, 0.2, 0.3], [3.0, 0.0, 0.0]]), dtype=wp.vec3)
+    mesh = wp.Mesh(wp.array(p, dtype=wp.vec3), wp.array(f.reshape(-1), dtype=int))
+    sign = wp.zeros(2, dtype=float)
+    wp.launch(chosen_sides, 2, [mesh.id, points, False], [sign])
+    assert sign.numpy().tolist() == [-1.0, 1.0]
+    with pytest.raises(KernelError, match=r"winding_balls is None.*this thread uses one: .*support_winding"):
+        wp.launch(chosen_sides, 2, [mesh.id, points, True], [sign])

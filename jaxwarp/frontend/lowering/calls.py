@@ -283,11 +283,15 @@ def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, vari
     inner.kept = inner.exit_live = frozenset(p.name for p in overload.references)
     inner.assumed = frame.assumed
     stack.append(overload)
+    entered = frame.context.is_entered_nested
+    if entered is None and func.module.startswith("jaxwarp."):
+        frame.context.is_entered_nested = frame.builder.is_nested
     try:
         with frame.context.growth.writing_out(frame.source, overload):
             execute(inner, overload.source.tree.body, frozenset())
     finally:
         stack.pop()
+        frame.context.is_entered_nested = entered
     variables.update({name: inner.variables[name] for name in inner.kept})
     return _result(inner, func)
 

@@ -412,19 +412,23 @@ def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray |
     """`a[i, j]` of an array for which None is given; a thread fails that comes to an element of it.
 
     Raises:
-        KernelValueError: every thread comes here, nothing says what the elements would be, or a mesh, a volume and the
-            like was made without what is asked for.
+        KernelValueError: every thread comes here, or nothing says what the elements would be. Where a mesh, a volume
+            and the like was made without what a function of the package asks for, it is the call that counts: the
+            conditions and loops of the function itself do not ask whether it is there.
     """
     what = f"{value.name or 'the array'} is None: it has no elements"
-    is_left_out = bool(value.hint)  # an object was made without it, which no condition of the kernel asks for
-    if is_left_out or value.type is None or isinstance(value.type.dtype, Struct) or not frame.builder.is_nested:
+    is_nested = frame.builder.is_nested
+    if value.hint and frame.context.is_entered_nested is not None:
+        is_nested = frame.context.is_entered_nested
+    if value.type is None or isinstance(value.type.dtype, Struct) or not is_nested:
         raise KernelValueError(what, hint=absent_hint(value))
     left = value.type.ndim - sum(not isinstance(i, Slice) for i in indices)
     if left < 0:
         raise KernelTypeError(f"{value.name} has {value.type.ndim} axes, got {len(indices)} indices")
     if left:
         return replace(value, type=Array(value.type.dtype, left))
-    Frame.require(frame, False, f"{what}, and this thread uses one")
+    text = f"{what}, and this thread uses one"
+    Frame.require(frame, False, f"{text}: {value.hint}" if value.hint else text)
     return ElementValue(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
 
 

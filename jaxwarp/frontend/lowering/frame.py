@@ -139,6 +139,8 @@ class Context:
     tid: tuple[int, Loc] | None = None
     known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
     stack: list[Overload] = field(default_factory=list)
+    # True if a condition or loop is around the call that led into the package's own functions; None: none led there.
+    is_entered_nested: bool | None = None
     # Overloads whose derivative rule is being lowered.
     ruled: list[Overload] = field(default_factory=list)
     # Indices that count from the end if they are negative, by the values that stand for them.
