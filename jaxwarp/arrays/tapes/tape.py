@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.gpu.arithmetic import differ
+from jaxwarp.arrays.tapes.gpu.memory import GpuMemory
 from jaxwarp.arrays.tapes.picture import Mark, PictureOptions, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
@@ -328,6 +328,6 @@ def _first_changed(kept: Sequence[tuple[Region, Region]]) -> Region | None:
     """The first region that holds other bytes than its copy does."""
     places = {scope_of(region) for region, _ in kept}
     if len(places) == 1 and isinstance(place := places.pop(), GpuScope):
-        found = differ(place, kept)
+        found = GpuMemory(place).differ(kept)
         return kept[int(found.argmax())][0] if found.any() else None
     return next((r for r, k in kept if contents_of(r).tobytes() != contents_of(k).tobytes()), None)
