@@ -16,6 +16,7 @@ from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.memory.gpu.ordering import is_zero
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region, dense_region
@@ -50,23 +51,25 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
         region = _adjoint(op, i, adjoints[i], is_read)
         if region is not None:
             (targets if is_read else results)[i] = region
-    _add(op, targets, results)
+    if targets and results:
+        memory = _memory(op, [*targets.values(), *results.values()])
+        with memory.entered():
+            _add(memory, op, targets, results)
 
 
-def _add(op: Launched, targets: Mapping[int, Region], results: Mapping[int, Region]) -> None:
+def _add(memory: Memory, op: Launched, targets: Mapping[int, Region], results: Mapping[int, Region]) -> None:
     """Add the cotangents of operands to what is there, given those of all results, of which zeros have no part."""
-    if not targets or not results:
-        return
-    memory = _memory(op, [*targets.values(), *results.values()])
-    incoming = {i: memory.plain(region) for i, region in results.items()}
     # With one result it is only decided whether cotangents are added, and the device sees to it: were the host to ask,
     # it would wait for all that the device has to do.
-    flag = memory.find_nonzero([*incoming.values()]) if isinstance(memory, GpuMemory) and len(incoming) == 1 else None
-    if flag is None:
-        are_asked = memory.nonzero([*incoming.values()])
-        incoming = {i: c for (i, c), is_asked in zip(incoming.items(), are_asked, strict=True) if is_asked}
-    if not incoming:
+    flag = None
+    if isinstance(memory, GpuMemory) and len(results) == 1 and is_zero(*results.values()) is None:
+        flag = memory.find_nonzero([memory.plain(region) for region in results.values()])
+    else:
+        are_asked = memory.nonzero([*results.values()])
+        results = {i: r for (i, r), is_asked in zip(results.items(), are_asked, strict=True) if is_asked}
+    if not results:
         return
+    incoming = {i: memory.plain(region) for i, region in results.items()}
     pull = pull_of(op.plan, tuple(targets), tuple(incoming), memory)
     inputs = [*_operands(op, memory, pull.needed), *incoming.values()]
     found = {i: region for i, region in targets.items() if i in pull.found}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from jaxwarp.ffi.launch.on_memory import loaded_on
 from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope, view_of
-
 
 _FEW_BYTES = 1024
 
@@ -72,6 +72,10 @@ class Memory(ABC):
     def has(self, region: Region) -> bool:
         """Return whether a region is of this memory."""
         return scope_of(region) is self.scope
+
+    def entered(self) -> AbstractContextManager[Any]:
+        """Return a context for many operations, in which each takes less."""
+        return nullcontext()
 
     def copied(self, region: Region) -> Region:
         """Return a dense copy."""

@@ -135,6 +135,14 @@ class Backward:
         return GpuMemory(scope) if isinstance(scope, GpuScope) and not places else HOST_MEMORY
 
     def run(self) -> None:
+        """Add the derivatives to the gradients."""
+        if self.by_hand is not None:  # its functions are in contexts of their own
+            self._run()
+            return
+        with self.memory.entered():
+            self._run()
+
+    def _run(self) -> None:
         _require_gradients_apart(self.pairs)
         active = self._active()
         begun = self._begun()

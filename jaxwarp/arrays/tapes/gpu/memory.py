@@ -13,6 +13,7 @@ from jaxwarp.arrays.tapes.memory import Memory
 from jaxwarp.ffi.launch.code import CodeKey
 from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.gpu.ordering import is_zero
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
@@ -32,6 +33,9 @@ class GpuMemory(Memory):
 
     def __hash__(self) -> int:
         return hash(self.scope)
+
+    def entered(self) -> Any:
+        return self.scope.entered()
 
     def new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         return self.scope.new(dtype, shape)
@@ -71,8 +75,12 @@ class GpuMemory(Memory):
         _run(self.scope, kernels.convert, [target, source])
 
     def nonzero(self, regions: Sequence[Region]) -> list[bool]:
-        """Return, for each region, whether it holds a number other than zero. The host waits for the device."""
-        return self.scope.read(self.find_nonzero([self.plain(region) for region in regions])).astype(bool).tolist()
+        """Return, for each region, whether it holds a number other than zero. Where that is not known from what was
+        written, the host asks the device, and waits for it."""
+        known = [is_zero(region) for region in regions]
+        asked = [self.plain(region) for region, found in zip(regions, known, strict=True) if found is None]
+        answers = iter(self.scope.read(self.find_nonzero(asked)).tolist() if asked else ())
+        return [bool(next(answers)) if found is None else not found for found in known]
 
     def find_nonzero(self, regions: Sequence[Region]) -> Region:
         """Set a flag on the device for each dense region that holds a number other than zero; nobody waits for it."""
