@@ -174,13 +174,16 @@ def writes_to(region: Region) -> int | None:
 def note_contents(region: Region, is_zero: bool | None) -> None:
     """Note what was written to a region: zeros, or numbers of which one is not zero; None: that is not known."""
     work = _work_on(region)
-    if work is None or is_zero is None or not region.is_dense:
+    if work is None or is_zero is None:
         return
-    before, span = work.contents, region.span
+    before, (low, high) = work.contents, region.span
     if is_zero and before is not None and before.is_zero and before.writes == work.writes - 1:
-        (low, high), (first, last) = span, before.span
-        span = before.span if first <= low and high <= last else span  # zeros that were zero
-    work.contents = Contents(work.writes, span, is_zero)
+        first, last = before.span
+        if first <= low and high <= last:  # zeros that were zero
+            work.contents = Contents(work.writes, before.span, True)
+            return
+    if region.is_dense:
+        work.contents = Contents(work.writes, region.span, is_zero)
 
 
 def is_zero(region: Region) -> bool | None:
