@@ -183,10 +183,10 @@ class StepsPull(Pull):
         rest = {n for _, n in steps.results} - added - in_place.keys() - set(cotangents.values())
         # One launch alone, if memory allows it: which inputs, and behind these targets, its arguments are.
         self._arguments: Sequence[int] = ()
-        if not rest and len(self._steps) == 1 and len(launches) == 1:
-            behind = {n: steps.inputs + k for k, (_, n) in enumerate(self._added)}
-            self._arguments = [behind.get(n, in_place.get(n, n)) for n in launches[0].places]
-            self._launch = self._steps[0].launch
+        if not rest and len(self._steps) == 1 and isinstance(only := self._steps[0], _Launch):
+            behind = in_place | {n: steps.inputs + k for k, (_, n) in enumerate(self._added)}
+            if all(n < steps.inputs or n in behind for n in launches[0].places):
+                self._launch, self._arguments = only.launch, [behind.get(n, n) for n in launches[0].places]
 
     def run(self, inputs: Sequence[Region], targets: Mapping[int, Target]) -> None:
         if self._arguments and self._are_in_place(inputs, targets):
