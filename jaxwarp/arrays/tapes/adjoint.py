@@ -11,7 +11,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launching import prepared_launch
 from jaxwarp.arrays.tapes.gpu.memory import GpuMemory
 from jaxwarp.arrays.tapes.memory import HOST_MEMORY, Memory
-from jaxwarp.arrays.tapes.pull import Target, pull_of
+from jaxwarp.arrays.tapes.pull import Destination, pull_of
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.kernel import Kernel
@@ -74,7 +74,7 @@ def _add(memory: Memory, op: Launched, targets: Mapping[int, Region], results: M
     inputs = [*_operands(op, memory, pull.needed), *incoming.values()]
     found = {i: region for i, region in targets.items() if i in pull.found}
     used = [region.span for region in (*op.regions, *incoming.values(), *found.values()) if region is not None]
-    pull.run(inputs, {i: Target(region, True, _is_alone(region.span, used), flag) for i, region in found.items()})
+    pull.run(inputs, {i: Destination(region, True, _is_alone(region.span, used), flag) for i, region in found.items()})
     note_written([*found.values()])
 
 

@@ -1,4 +1,4 @@
-"""What the way back of a tape does with memory: the memory of the host here, that of a GPU in `gpu/memory.py`."""
+"""Memory as the way back of a tape uses it: that of the host here, that of a GPU in `gpu/memory.py`."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from jaxwarp.memory.region import Region, array_region
 _MOST_BYTES = 1 << 20  # of memory of its own that a reverse keeps for the next time
 
 
-class Target(NamedTuple):
-    """Where the cotangent of an operand goes.
+class Destination(NamedTuple):
+    """A place that the cotangent of an operand goes to.
 
     Attributes:
         region: the memory, which may have gaps or be elsewhere.
@@ -61,7 +61,7 @@ class Pull(ABC):
     is_native: bool
 
     @abstractmethod
-    def run(self, inputs: Sequence[Region], targets: Mapping[int, Target]) -> None:
+    def run(self, inputs: Sequence[Region], targets: Mapping[int, Destination]) -> None:
         """Compute the cotangents of operands.
 
         Args:
@@ -124,7 +124,7 @@ class ProgramPull(Pull):
             self.found = frozenset(self._function.eval_shape(*abstract(launch, given, shapes)))
         self.needed = frozenset(range(len(self._operands) + len(given)))
 
-    def run(self, inputs: Sequence[Region], targets: Mapping[int, Target]) -> None:
+    def run(self, inputs: Sequence[Region], targets: Mapping[int, Destination]) -> None:
         values = [contents_of(region) for region in inputs]
         operands = dict(zip(self._operands, values, strict=False))
         cotangents = dict(zip(self._given, values[len(operands) :], strict=True))
@@ -188,7 +188,7 @@ class StepsPull(Pull):
             if all(n < steps.inputs or n in behind for n in launches[0].places):
                 self._launch, self._arguments = only.launch, [behind.get(n, n) for n in launches[0].places]
 
-    def run(self, inputs: Sequence[Region], targets: Mapping[int, Target]) -> None:
+    def run(self, inputs: Sequence[Region], targets: Mapping[int, Destination]) -> None:
         if self._arguments and self._are_in_place(inputs, targets):
             regions = [*inputs, *[targets[i].region for i, _ in self._added]]
             self._launch([regions[k] for k in self._arguments])
@@ -214,11 +214,11 @@ class StepsPull(Pull):
         if self._bytes <= _MOST_BYTES:
             self._idle.append(own)
 
-    def _is_direct(self, target: Target) -> bool:
+    def _is_direct(self, target: Destination) -> bool:
         region = target.region
         return target.is_apart and target.flag is None and region.is_plain and self._memory.has(region)
 
-    def _are_in_place(self, inputs: Sequence[Region], targets: Mapping[int, Target]) -> bool:
+    def _are_in_place(self, inputs: Sequence[Region], targets: Mapping[int, Destination]) -> bool:
         """Return whether all is where the launch takes it, and goes where it leaves it."""
         memory = self._memory
         for number in self.needed:
@@ -230,7 +230,7 @@ class StepsPull(Pull):
                 return False
         return not self._sources or all(targets[i].region is inputs[source] for i, source in self._sources)
 
-    def _store(self, values: _Values, targets: Mapping[int, Target]) -> None:
+    def _store(self, values: _Values, targets: Mapping[int, Destination]) -> None:
         found = [(targets[i], values[number]) for i, number in self._results]
         found = [(target, value) for target, value in found if target.region is not value]
         for target, value in found:

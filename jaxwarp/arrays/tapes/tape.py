@@ -289,7 +289,7 @@ class Tape(Recording):
 
 
 class Kept(NamedTuple):
-    """What a region held at the end of the recording: a copy, and, where that is known, how often it was written."""
+    """A region, a copy of what it held when the recording ended, and how often it was written, if that is known."""
 
     region: Region
     copy: Region

@@ -12,7 +12,7 @@ from jaxwarp.arrays.tapes.blocks import MemoryBlocks, PlacedRegion, Private
 from jaxwarp.arrays.tapes.by_hand import ByHand
 from jaxwarp.arrays.tapes.gpu.memory import GpuMemory
 from jaxwarp.arrays.tapes.memory import HOST_MEMORY, Memory
-from jaxwarp.arrays.tapes.pull import Pull, Target, pull_of
+from jaxwarp.arrays.tapes.pull import Destination, Pull, pull_of
 from jaxwarp.arrays.tapes.recorded import Copied, Launched, NewContents, Operation, PullbackCall
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
@@ -380,7 +380,7 @@ class Backward:
         operands = op.plan.launch.operand_params
         inputs = [value(p) if (p := places[i]) is not None and i not in kept else kept[i] for i in operands]
         inputs += [at(p) for i in step.given if (p := places[i]) is not None]
-        pull.run(inputs, {i: Target(at(place), is_added, is_apart) for i, place, is_added, is_apart in step.found})
+        pull.run(inputs, {i: Destination(at(place), is_added, is_apart) for i, place, is_added, is_apart in step.found})
 
 
 def _require_gradients_apart(pairs: Sequence[Pair]) -> None:

@@ -91,7 +91,7 @@ class Queue:
 
 
 class Contents(NamedTuple):
-    """What is known of a piece of memory without asking the device.
+    """Knowledge of what a piece of memory holds, without asking the device.
 
     Attributes:
         writes: how often the memory had been written when this was found.
