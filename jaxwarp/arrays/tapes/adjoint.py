@@ -51,10 +51,14 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
         region = _adjoint(op, i, adjoints[i], is_read)
         if region is not None:
             (targets if is_read else results)[i] = region
-    if targets and results:
-        memory = _memory(op, [*targets.values(), *results.values()])
-        with memory.entered():
-            _add(memory, op, targets, results)
+    if not targets or not results:
+        return
+    scope = op.scope
+    if isinstance(scope, GpuScope) and all(scope_of(r) is scope for r in (*targets.values(), *results.values())):
+        with scope.entered():
+            _add(GpuMemory(scope), op, targets, results)
+    else:
+        _add(HOST_MEMORY, op, targets, results)
 
 
 def _add(memory: Memory, op: Launched, targets: Mapping[int, Region], results: Mapping[int, Region]) -> None:
@@ -82,14 +86,6 @@ def _is_alone(span: tuple[int, int], used: Sequence[tuple[int, int]]) -> bool:
     """Return whether of the spans that are used, of which it is one, no other one meets it."""
     low, high = span
     return len([1 for start, end in used if start < high and low < end]) <= 1
-
-
-def _memory(op: Launched, adjoints: Sequence[Region]) -> Memory:
-    """Return the memory of the GPU of a launch, if all adjoints are there, else the host's."""
-    scope = op.scope
-    if isinstance(scope, GpuScope) and all(scope_of(region) is scope for region in adjoints):
-        return GpuMemory(scope)
-    return HOST_MEMORY
 
 
 def _operands(op: Launched, memory: Memory, needed: Container[int]) -> list[Region]:

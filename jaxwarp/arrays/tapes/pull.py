@@ -53,11 +53,13 @@ class Pull(ABC):
     Attributes:
         found: the operands that get a cotangent.
         needed: the places, among operands and then cotangents, of the inputs whose contents are read.
+        operands: the operands among them, by argument.
         is_native: whether it is done by steps.
     """
 
     found: frozenset[int]
     needed: frozenset[int]
+    operands: tuple[int, ...]
     is_native: bool
 
     @abstractmethod
@@ -122,7 +124,7 @@ class ProgramPull(Pull):
         self._operands, self._given = launch.operand_params, given
         with _in_jax():
             self.found = frozenset(self._function.eval_shape(*abstract(launch, given, shapes)))
-        self.needed = frozenset(range(len(self._operands) + len(given)))
+        self.needed, self.operands = frozenset(range(len(self._operands) + len(given))), self._operands
 
     def run(self, inputs: Sequence[Region], targets: Mapping[int, Destination]) -> None:
         values = [contents_of(region) for region in inputs]
@@ -160,6 +162,7 @@ class StepsPull(Pull):
         self.found = frozenset(i for i, _ in steps.results)
         reads = {number for step in steps.steps for number in step.reads} | {number for _, number in steps.results}
         self.needed = frozenset(number for number in reads if number < steps.inputs)
+        self.operands = tuple(i for number, i in enumerate(launch.operand_params) if number in self.needed)
         cotangents = {i: len(launch.operand_params) + k for k, i in enumerate(given)}
         launches = [step for step in steps.steps if isinstance(step, LaunchStep)]
         # What the launch and the caller alone use.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxwarp.arrays.eager import run_checked
@@ -21,6 +21,8 @@ from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.tensor_owner import note_written, place_of
 from jaxwarp.unlocked import address_of, cached_property
+
+_NOTHING: Mapping[int, Region] = {}
 
 
 class _Step:
@@ -53,7 +55,7 @@ class _Step:
         self.given: tuple[int, ...] = ()
         self.found: Sequence[tuple[int, PlacedRegion, bool, bool]] = ()
         self.needed: Sequence[int] = ()
-        self.kept: dict[int, Region] = {}
+        self.kept: Mapping[int, Region] = _NOTHING
         self.cleared: Sequence[PlacedRegion] = ()
         self.places: list[PlacedRegion | None] = []
         if isinstance(op, Launched):
@@ -222,7 +224,7 @@ class Backward:
         step.given = given
         step.pull = pull = pull_of(op.plan, wanted, given, self.memory)
         places = step.places
-        step.needed = [p.block for n, i in enumerate(launch.operand_params) if n in pull.needed and (p := places[i])]
+        step.needed = [p.block for i in pull.operands if (p := places[i]) is not None]
         roles = launch.roles
         gone = [p for i, p in step.results if roles[i] == OUTPUT or (i in wanted and i not in pull.found)]
         step.clears(gone, asked)
@@ -286,8 +288,9 @@ class Backward:
         for number, step in enumerate(self.steps):
             op = step.op
             if isinstance(op, Launched):
-                if step.pull is not None:
-                    self._keep_operands(step, op, [b for b in step.needed if last.get(b, -1) >= number])
+                changing = [block for block in step.needed if last.get(block, -1) >= number]
+                if step.pull is not None and (changing or None in step.places):
+                    self._keep_operands(step, op, changing)
                 if step.is_again and not self._run_again(step, op):
                     self._run_elsewhere(step, op)
             elif step.is_again and isinstance(op, Copied):
@@ -301,24 +304,25 @@ class Backward:
         for step in self.steps:
             touched.update(step.reads)
             if isinstance(step.op, Launched):
-                roles = step.op.launch.roles
-                outputs = [p for p, role in zip(step.places, roles, strict=True) if p is not None and role == OUTPUT]
-                found.update(p.block for p in outputs if p.fills and p.block not in touched)
+                for place, role in zip(step.places, step.op.plan.launch.roles, strict=True):
+                    if role == OUTPUT and place is not None and place.fills and place.block not in touched:
+                        found.add(place.block)
             touched.update(step.writes)
         return found
 
     def _keep_operands(self, step: _Step, op: Launched, changing: Sequence[int]) -> None:
         """`changing`: the blocks that it or a later operation, which is run again, writes."""
         assert step.pull is not None
+        step.kept = kept = dict[int, Region]()
         for number, i in enumerate(op.plan.launch.operand_params):
             place, value = step.places[i], op.values[i]
             if place is not None:
                 if changing and place.block in changing and number in step.pull.needed:
-                    step.kept[i] = self.memory.copied(self.values.at(place))
+                    kept[i] = self.memory.copied(self.values.at(place))
             elif value is not None and number in step.pull.needed:
-                step.kept[i] = self.memory.operand(value, op.plan.arguments[i].is_array)
+                kept[i] = self.memory.operand(value, op.plan.arguments[i].is_array)
             elif value is not None:
-                step.kept[i] = dense_region(0, value.dtype, value.shape)  # nobody reads it
+                kept[i] = dense_region(0, value.dtype, value.shape)  # nobody reads it
 
     def _run_again(self, step: _Step, op: Launched) -> bool:
         """Runs a launch in private memory, unless there is more to do: in debug mode, or where arrays have gaps."""
