@@ -158,9 +158,10 @@ def _is_zero(region: Region) -> bool:
     """Return whether all numbers of a region are zero. Comparing bits takes a quarter of the time, and of few numbers
     bytes a fifth."""
     size = region.nbytes
-    if size <= _FEW_BYTES and region.is_dense and region.dtype.char in "fd":
+    kind: Any = region.dtype.char
+    if size <= _FEW_BYTES and region.is_dense and kind in "fd":
         found = ctypes.string_at(region.address, size)
-        return found == bytes(size) or not any(memoryview(found).cast(region.dtype.char))
+        return found == bytes(size) or not any(memoryview(found).cast(kind))
     numbers = region.here
     bits = numbers.reshape(-1).view(f"u{numbers.itemsize}") if numbers.size and region.is_dense else None
     return (bits is not None and not bits.max()) or not numbers.any()
