@@ -66,7 +66,7 @@ def _add(memory: Memory, op: Launched, targets: Mapping[int, Region], results: M
     # With one result it is only decided whether cotangents are added, and the device sees to it: were the host to ask,
     # it would wait for all that the device has to do.
     flag = None
-    if isinstance(memory, GpuMemory) and len(results) == 1 and is_zero(*results.values()) is None:
+    if type(memory) is GpuMemory and len(results) == 1 and is_zero(*results.values()) is None:
         flag = memory.find_nonzero([memory.plain(region) for region in results.values()])
     else:
         are_asked = memory.nonzero([*results.values()])
