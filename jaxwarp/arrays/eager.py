@@ -292,7 +292,7 @@ class LaunchPlan:
 
     @cached_property
     def pulls(self) -> dict[Any, Any]:
-        """The results of `pullback.known_pull` so far."""
+        """The results of `tapes.pull.pull_of` so far."""
         return {}
 
     def by_value(self, index: int, value: Any) -> np.ndarray:

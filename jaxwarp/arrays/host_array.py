@@ -294,6 +294,7 @@ class HostArray(LiveArray):
     @property
     def ptr(self) -> int | None:
         """The address; None where there are no elements."""
+        self.scope.exposed(self._region)
         return self._region.address if self._region.size else None
 
     @property

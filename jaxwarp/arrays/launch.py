@@ -19,7 +19,7 @@ from jaxwarp.arrays.launching import (
     run_launch,
     target_of,
 )
-from jaxwarp.arrays.tapes.pullback import reverse_launch
+from jaxwarp.arrays.tapes.adjoint import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims

@@ -65,6 +65,9 @@ class Scope:
         del region
         return self.stream
 
+    def exposed(self, region: Region) -> None:
+        """Called before somebody gets the address of a region."""
+
     def can_wait(self) -> bool:
         """Return whether the host may wait for the work that it launches."""
         return True

@@ -14,7 +14,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.arrays import launching
-from jaxwarp.arrays.tapes import native_pullback, pullback
+from jaxwarp.arrays.tapes import pull
 from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
 
 X = np.array([-2.0, -0.5, 0.25, 0.5, 2.0], np.float32)
@@ -640,13 +640,13 @@ def forget_plans():
 def pulls(monkeypatch):
     """What reverses launches of another plan: native code, or None where a program of XLA's does."""
     forget_plans()
-    used = []
+    used, original = [], pull.native_pull
 
     def native(*given):
-        used.append(native_pullback.native_pull(*given))
+        used.append(original(*given))
         return used[-1]
 
-    monkeypatch.setattr(pullback, "native_pull", native)
+    monkeypatch.setattr(pull, "native_pull", native)
     return used
 
 
@@ -712,7 +712,7 @@ def test_small_reverses_run_in_native_code(monkeypatch, pulls):
     found = gradients()
     assert len(pulls) == 4
     assert None not in pulls
-    monkeypatch.setattr(pullback, "native_pull", lambda *given: None)
+    monkeypatch.setattr(pull, "native_pull", lambda *given: None)
     forget_plans()
     for one, other in zip(found, gradients(), strict=True):
         np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=1e-6)
@@ -933,3 +933,77 @@ def test_the_last_of_equal_operands_has_the_gradient(count):
     want = np.zeros(count, np.float32)
     want[np.flatnonzero(values == 1)[-1]], want[np.flatnonzero(values == 5)[-1]] = 1, 10
     np.testing.assert_array_equal(x.grad.numpy(), want)
+
+
+@wp.kernel
+def differences(a: wp.array[float], b: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = a[i] * wp.sin(b[i])
+
+
+@wp.kernel
+def descend(x: wp.array[float], slope: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] - 0.5 * slope[i] * x[i]
+
+
+def test_parts_of_one_array_are_read_by_one_launch():
+    """Sums for both go to the same elements."""
+    x, y = variable(), wp.zeros(4, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(differences, 4, [x[1:], x[:4]], [y])
+        wp.launch(differences, 4, [x[:4], x[1:]], [y])
+    given = np.arange(1.0, 5.0, dtype=np.float32)
+    for _ in range(2):
+        y.grad.assign(given)
+        tape.backward()
+    expected = jax.grad(lambda x: jnp.sum(given * x[:4] * jnp.sin(x[1:])))(jnp.asarray(X))
+    np.testing.assert_allclose(grad_of(x), 2 * expected, rtol=1e-5)
+    out = np.zeros(5, np.float32)
+    wp.launch(differences, 4, [x[:4], x[1:]], [y], [out[:4], out[1:]], [given], adjoint=True)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_gradients_that_a_tape_reads():
+    """As they are when it goes back, though derivatives are added to them then."""
+    x, y = variable(), wp.zeros(5, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+        wp.launch(descend, 5, [x, x.grad], [y])
+    x.grad.fill_(0.25)
+    y.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(grad_of(x), 0.25 + (1 - 0.5 * 0.25) * np.ones(5), rtol=1e-6)
+
+
+def test_adjoints_that_are_operands_or_given():
+    """They are added to when all has been read."""
+    x, y, g = variable(), wp.zeros(5), wp.array(X + 1.0, dtype=float)
+    wp.launch(square, 5, [x], [y], [g], [g], adjoint=True)
+    np.testing.assert_allclose(g.numpy(), (X + 1.0) * (1.0 + 2 * X), rtol=1e-6)
+    part = wp.array(np.append(X, 1.0), dtype=float)
+    before = part.numpy().copy()
+    wp.launch(square, 5, [x], [y], [part[:5]], [part[1:]], adjoint=True)
+    np.testing.assert_allclose(part.numpy()[:5], before[:5] + 2 * X * before[1:], rtol=1e-6)
+    z = variable()
+    wp.launch(square, 5, [z], [y], [z], [wp.ones(5)], adjoint=True)
+    np.testing.assert_allclose(z.numpy(), 3 * X, rtol=1e-6)
+
+
+@wp.kernel
+def racing(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = x[i] * x[(i + 1) % 5]
+
+
+@pytest.mark.release_mode("a race, on purpose")
+def test_a_derivative_that_cannot_be_had_changes_no_gradient():
+    """The launches behind it can be reversed."""
+    x, y = variable(), wp.zeros(5, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(racing, 5, [x])
+        wp.launch(square, 5, [x], [y])
+    y.grad.fill_(1.0)
+    with pytest.raises(DifferentiationError, match="the kernel reads x and writes it"):
+        tape.backward()
+    assert (x.grad.list(), y.grad.list()) == ([0.0] * 5, [1.0] * 5)

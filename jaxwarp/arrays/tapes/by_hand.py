@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.tapes.blocks import MemoryBlocks, Private
+from jaxwarp.arrays.tapes.memory import Memory
 from jaxwarp.arrays.tapes.recorded import PullbackCall
-from jaxwarp.arrays.tapes.shadow import MemoryBlocks, Private
 from jaxwarp.errors import KernelValueError
 from jaxwarp.memory.host_scope import contents_of
 
@@ -19,10 +20,13 @@ class ByHand:
     Attributes:
         stale: numbers of the blocks whose cotangents are others by now than the gradients say.
         written: numbers of the pairs whose gradients functions have changed.
+        cotangents: of all pairs; set before a function is called.
     """
 
-    def __init__(self, pairs: Sequence[Any], blocks: MemoryBlocks, cotangents: Private):
-        self.pairs, self.blocks, self.cotangents = pairs, blocks, cotangents
+    cotangents: Private
+
+    def __init__(self, pairs: Sequence[Any], blocks: MemoryBlocks, memory: Memory):
+        self.pairs, self.blocks, self.memory = pairs, blocks, memory
         self.in_block: dict[int, list[int]] = {}
         for number, pair in enumerate(pairs):
             self.in_block.setdefault(pair.place.block, []).append(number)
@@ -31,24 +35,22 @@ class ByHand:
         self.stale: set[int] = set()
         self.written: set[int] = set()
 
-    def call(self, op: PullbackCall) -> set[int]:
-        """Calls a function; the numbers of the blocks whose cotangents it may have changed."""
+    def call(self, op: PullbackCall) -> None:
+        """Calls a function. It may change the cotangents in the blocks of its arrays."""
         self.require_unchanged(self._numbers(self.stale))
         for number in self._numbers(self.stale):
             pair = self.pairs[number]
-            self.cotangents.store(pair.place, pair.target)
+            self.memory.bring(pair.target, self.cotangents.at(pair.place))
             self.known[number] = contents_of(pair.target)
         self.stale = set()
         op.function()
-        given = self._blocks_of(op.arrays)
-        for number in self._numbers(given):
+        for number in self._numbers(self.blocks_of(op.arrays)):
             pair = self.pairs[number]
-            self.cotangents.load(pair.place, pair.target)
+            self.memory.bring(self.cotangents.at(pair.place), pair.target)
             found = contents_of(pair.target)
             if found.any() and found.tobytes() != self.known[number].tobytes():
                 self.written.add(number)
             self.known[number] = found
-        return given
 
     def require_no_update(self, block: int) -> None:
         """Refuses that a launch which is not recorded updates, in place, what a function has given a derivative."""
@@ -66,16 +68,17 @@ class ByHand:
         Args:
             active: the numbers of the blocks that depend on an array with a gradient.
         """
-        moving = {name: a for name, a in op.inputs.items() if not active.isdisjoint(self._blocks_of([a]))}
+        moving = {name: a for name, a in op.inputs.items() if not active.isdisjoint(self.blocks_of([a]))}
         for name, array in {**moving, **op.results}.items() if moving else ():
-            if self.in_block.keys().isdisjoint(self._blocks_of([array])):
+            if self.in_block.keys().isdisjoint(self.blocks_of([array])):
                 raise KernelValueError(
                     f"Tape.backward: {name} depends on an array with a gradient, and has none: a derivative would be "
                     "lost",
                     hint="make it with requires_grad=True",
                 )
 
-    def _blocks_of(self, arrays: Iterable[HostArray]) -> set[int]:
+    def blocks_of(self, arrays: Iterable[HostArray]) -> set[int]:
+        """Return the numbers of the blocks that arrays are in."""
         return {self.blocks.place(leaf.region).block for array in arrays for leaf in array.leaves}
 
     def _numbers(self, blocks: Iterable[int]) -> list[int]:

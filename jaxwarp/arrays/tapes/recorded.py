@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxwarp.arrays.eager import CheckedLaunch, LaunchPlan, PlacedValue
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.shadow import is_float
+from jaxwarp.arrays.tapes.blocks import is_float
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.spec import LaunchSpec
 from jaxwarp.memory.host_scope import contents_of, copy_of

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.gpu.arithmetic import differ
+from jaxwarp.arrays.tapes.gpu.memory import GpuMemory
 from jaxwarp.arrays.tapes.picture import Mark, PictureOptions, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.memory.gpu.ordering import writes_to
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Capturer, capturing, contents_of, copy_of, recording, scope_of
 from jaxwarp.memory.region import Region
@@ -42,7 +43,7 @@ class Tape(Recording):
 
     def __init__(self) -> None:
         super().__init__()
-        self._after: list[tuple[Region, Region]] = []
+        self._after: list[Kept] = []
         self._token: Token[Any] | None = None
         self._part: Capturer | None = None  # of the capture that is being made, what is done in the `with`
         self._is_captured = False
@@ -72,7 +73,7 @@ class Tape(Recording):
         assert self._token is not None
         recording.reset(self._token)
         self._token = None
-        self._after = [(region, copy_of(region)) for region in self._checked.values()]
+        self._after = [Kept(region, copy_of(region), writes_to(region)) for region in self._checked.values()]
 
     def _record(self, part: Capturer) -> None:
         """Records anew what a part of a capture does."""
@@ -287,6 +288,14 @@ class Tape(Recording):
         self._arrays.setdefault(id(loss), loss)
 
 
+class Kept(NamedTuple):
+    """A region, a copy of what it held when the recording ended, and how often it was written, if that is known."""
+
+    region: Region
+    copy: Region
+    writes: int | None
+
+
 class Expected:
     """Stands for a tape in a capture that is being made, where nothing happens that it could record: it does so when
     that is launched."""
@@ -324,10 +333,11 @@ def _require_loss(loss: Any) -> None:
         )
 
 
-def _first_changed(kept: Sequence[tuple[Region, Region]]) -> Region | None:
+def _first_changed(after: Sequence[Kept]) -> Region | None:
     """The first region that holds other bytes than its copy does."""
+    kept = [(k.region, k.copy) for k in after if k.writes is None or k.writes != writes_to(k.region)]
     places = {scope_of(region) for region, _ in kept}
     if len(places) == 1 and isinstance(place := places.pop(), GpuScope):
-        found = differ(place, kept)
+        found = GpuMemory(place).differ(kept)
         return kept[int(found.argmax())][0] if found.any() else None
     return next((r for r, k in kept if contents_of(r).tobytes() != contents_of(k).tobytes()), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.region import Region
@@ -90,6 +90,20 @@ class Queue:
         self._driver.call("StreamSynchronize", self.handle)
 
 
+class Contents(NamedTuple):
+    """Knowledge of what a piece of memory holds, without asking the device.
+
+    Attributes:
+        writes: how often the memory had been written when this was found.
+        span: the addresses between which it is known.
+        is_zero: whether all numbers are zero, or else at least one is not.
+    """
+
+    writes: int
+    span: tuple[int, int]
+    is_zero: bool
+
+
 class PendingWork:
     """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since.
 
@@ -97,14 +111,19 @@ class PendingWork:
         readers: these wait for all that `writer` had queued when they first read it since.
         is_shared: another library has the address, and may have queued work at any time, on whatever stream.
         is_fixed: a graph reads what it holds, at any time.
+        is_exposed: somebody else has the address, and may write to it without a word.
+        writes: how often something was queued that writes to it.
+        contents: what it held after one of these.
     """
 
-    __slots__ = ("is_fixed", "is_shared", "readers", "writer")
+    __slots__ = ("contents", "is_exposed", "is_fixed", "is_shared", "readers", "writer", "writes")
 
     def __init__(self, writer: Queue):
         self.writer = writer
         self.readers: tuple[Queue, ...] = ()
-        self.is_shared = self.is_fixed = False
+        self.is_shared = self.is_fixed = self.is_exposed = False
+        self.writes = 0
+        self.contents: Contents | None = None
 
 
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
@@ -116,6 +135,7 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             waited.append(work.writer)
     written = [work for region in writes if (work := _work_on(region)) is not None]
     for work in written:
+        work.writes += 1
         if work.readers or work.writer is not queue:
             waited += [work.writer, *work.readers]
     if not waited:
@@ -131,9 +151,51 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
 
 def share(region: Region) -> None:
     """Another library gets the address, and may use it on streams that nobody here knows."""
+    expose(region)
     work = _work_on(region)
     if work is not None:
         work.is_shared = True
+
+
+def expose(region: Region) -> None:
+    """Somebody gets the address, and may write to it at any time."""
+    work = _work_on(region)
+    if work is not None:
+        work.is_exposed = True
+
+
+def writes_to(region: Region) -> int | None:
+    """Return a number that is another one when the memory of a region has been written. Return None if that is not
+    known."""
+    work = _work_on(region)
+    return None if work is None or work.is_exposed or work.is_shared else work.writes
+
+
+def note_contents(region: Region, is_zero: bool | None) -> None:
+    """Note what was written to a region: zeros, or numbers of which one is not zero; None: that is not known."""
+    work = _work_on(region)
+    if work is None or is_zero is None:
+        return
+    before, (low, high) = work.contents, region.span
+    if is_zero and before is not None and before.is_zero and before.writes == work.writes - 1:
+        first, last = before.span
+        if first <= low and high <= last:  # zeros that were zero
+            work.contents = Contents(work.writes, before.span, True)
+            return
+    if region.is_dense:
+        work.contents = Contents(work.writes, region.span, is_zero)
+
+
+def is_zero(region: Region) -> bool | None:
+    """Return whether all numbers of a region are zero. Return None if only the device knows."""
+    work = _work_on(region)
+    found = None if work is None else work.contents
+    if found is None or found.writes != writes_to(region):
+        return None
+    (low, high), (first, last) = region.span, found.span
+    if found.is_zero:
+        return True if first <= low and high <= last else None
+    return False if (low, high) == (first, last) and region.is_dense else None
 
 
 def _work_on(region: Region) -> PendingWork | None:

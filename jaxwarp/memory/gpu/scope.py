@@ -22,7 +22,7 @@ from jaxwarp.memory.devices import CPU, Device, require_device
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.gpu.graphs import DriverGraph, GraphRecorder, NotInGraphError
-from jaxwarp.memory.gpu.ordering import PendingWork, Queue, note, share
+from jaxwarp.memory.gpu.ordering import PendingWork, Queue, expose, is_zero, note, note_contents, share
 from jaxwarp.memory.gpu.pool import keep_freed
 from jaxwarp.memory.host_scope import HOST, Outside, require_unrecorded, scope_of, untraced
 from jaxwarp.memory.libraries import library_of
@@ -239,6 +239,18 @@ class GpuScope(Outside, CudaScope):
     def set(self, target: Region, value: np.ndarray) -> None:
         for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
             super().set(leaf, number)
+            self._note_contents(leaf, not number.any())
+        if target.dtype.names and not value.tobytes().strip(b"\0"):  # leaves have gaps, in which the others are
+            self._note_contents(target, True)
+
+    def duplicate(self, target: Region, source: Region) -> None:
+        contents = is_zero(source)
+        super().duplicate(target, source)
+        self._note_contents(target, contents)
+
+    def _note_contents(self, target: Region, contents: bool | None) -> None:
+        if not self.is_recorded:  # else it is written later, and each time that the graph is launched
+            note_contents(target, contents)
 
     def has_alone(self, region: Region) -> bool:
         """Return whether all work that may still use a region is on the current stream."""
@@ -293,6 +305,9 @@ class GpuScope(Outside, CudaScope):
         share(region)
         return self.stream
 
+    def exposed(self, region: Region) -> None:
+        expose(region)
+
     def duplicated(self, region: Region) -> Region:
         """A copy in new memory."""
         made = self.new(region.dtype, region.shape)
@@ -301,6 +316,7 @@ class GpuScope(Outside, CudaScope):
 
     def hand_over(self, stream: Any, region: Region) -> None:
         """Another library uses memory on `stream`, as DLPack counts streams: what is queued on it comes first."""
+        expose(region)
         if stream not in _ORDERED and stream != self.stream:
             share(region)
         if stream == -1:
@@ -371,7 +387,9 @@ class GpuScope(Outside, CudaScope):
         elif isinstance(place, GpuScope):
             self._from_peer(target, place, source)
         else:
-            CudaScope.write(self, target, view_of(source))
+            values = view_of(source)
+            CudaScope.write(self, target, values)
+            self._note_contents(target, None if values.dtype.names else not values.any())
 
     def _from_peer(self, target: Region, place: GpuScope, source: Region) -> None:
         """A copy from another GPU."""
