@@ -176,6 +176,12 @@ def launch_at_once(
     _record(tape, made, is_recorded)
 
 
+def launch_unrecorded(place: Outside, kernel: Kernel, dim: Any, *given: Any) -> None:
+    """A launch of the package's own on arrays outside of JAX, at once. No tape or capture is told of it."""
+    if not has_no_threads(dim):
+        prepared_launch(place, kernel, dim, given, None).run()
+
+
 def place_of(target: Target, parts: Sequence[Any]) -> Outside:
     """Return the place of a launch: the requested one, or else that of its arrays."""
     if target.place is not None:
