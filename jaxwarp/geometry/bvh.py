@@ -262,7 +262,7 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
             f"Bvh.{what}: the boxes are arrays of JAX, which never change", hint=f"bvh = bvh.{what}(lowers, uppers)"
         )
     place = place_of(bvh.lowers) if is_ordered else None
-    if not is_new and HOST.defers(f"Bvh.{what}", lambda: _remade(bvh, None, None, is_ordered), place):
+    if not is_new and HOST.defers(f"Bvh.{what}", lambda: _remade(bvh, None, None, is_ordered), place, [bvh]):
         return bvh
     lowers, uppers = (lowers, uppers) if is_new else (bvh.lowers, bvh.uppers)
     low, high = corners(f"Bvh.{what}: lowers", lowers), corners(f"Bvh.{what}: uppers", uppers)

@@ -104,7 +104,7 @@ class Mesh:
                 "Mesh.refit: the points are an array of JAX, which never changes", hint="mesh = mesh.refit(points)"
             )
         if points is None:
-            if not HOST.defers("Mesh.refit", self.refit, place_of(self.points)):
+            if not HOST.defers("Mesh.refit", self.refit, place_of(self.points), [self]):
                 _refit(self, "Mesh.refit: points", self.points)
             return self
         made = _copied(self)

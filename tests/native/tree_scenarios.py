@@ -31,6 +31,14 @@ def count_boxes(bvh: wp.uint64, at: wp.array(dtype=wp.vec3), out: wp.array(dtype
         out[i] += 1.0 + float(n)
 
 
+@wp.kernel
+def count_near(grid: wp.HashGrid, at: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    i = wp.tid()
+    for n in wp.hash_grid_query(grid, at[i], 0.4):
+        if wp.length(at[n] - at[i]) < 0.4:
+            out[i] += 1.0
+
+
 def mesh_on(device, **options):
     points = wp.array(POINTS, dtype=wp.vec3, device=device)
     return wp.Mesh(points, wp.array(FACES.reshape(-1), dtype=int, device=device), **options)
@@ -159,9 +167,20 @@ def captures_refit_there(gpus):
         wp.capture_launch(capture.graph)
         log = gpus.log()
         assert k < 2 or [line for line in log if line.startswith("graph")], log
-        assert k < 2 or not launched(log) + crossed(log)
+        assert k < 2 or not launched(log) + crossed(log), log
         assert_as_on_the_host(mesh, other, ("winding_balls", "winding_moments"))
         assert abs(near.numpy() - contents(other)["points"].std()).max() > 0.0
+    mesh.points = wp.array(np.float32(2.0) * POINTS, dtype=wp.vec3, device=DEVICE)  # other arrays than in the graph
+    for k in range(3):
+        points = np.float32(2.0 + k) * POINTS
+        mesh.points.assign(points)
+        other.points.assign(points)
+        other.refit()
+        wp.synchronize()
+        gpus.log()
+        wp.capture_launch(capture.graph)
+        assert k < 2 or not launched(gpus.log())
+        assert_as_on_the_host(mesh, other, ("winding_balls", "winding_moments"))
     with pytest.raises(wp.KernelError, match="contents cannot be read while a capture is made"), wp.ScopedCapture():
         wp.Mesh(mesh.points, mesh.indices)
 
@@ -190,7 +209,50 @@ def what_does_not_fit_is_refused(gpus):
     gpus.log()
 
 
+def grids_live_there(gpus):
+    """A hash grid on a GPU is that of the host, in a few launches for each four bits of a cell's number, and points
+    that are nowhere are in no cell. Built in a capture with a search, all is one graph."""
+    random, sizes = np.random.default_rng(4), (70, 70, 5000)
+    near = wp.zeros(70, dtype=float, device=DEVICE)
+    grids = [wp.HashGrid(4, 4, 4, device=device) for device in (DEVICE, "cpu")]
+    for size in sizes:
+        places = random.normal(size=(size, 3)).astype(np.float32)
+        places[::9] = np.nan
+        groups = random.integers(-2, 3, size).astype(np.int32)
+        for of in (None, groups):
+            for grid in grids:
+                points = wp.array(places, dtype=wp.vec3, device=grid.device)
+                grid.build(points, 0.5, groups=None if of is None else wp.array(of, dtype=int, device=grid.device))
+            for name in ("start", "ids", "groups")[: 2 if of is None else 3]:
+                np.testing.assert_array_equal(*(getattr(grid, name).numpy() for grid in grids))
+    grid, points = grids[0], wp.array(places, dtype=wp.vec3, device=DEVICE)
+    grid.build(points, 0.5)
+    gpus.log()
+    grid.build(points, 0.5)
+    log = gpus.log()
+    # Cells, numbers, two passes of four launches, starts.
+    assert len(launched(log)) == 11
+    assert {line.split()[0] for line in crossed(log)} == {"DtoD"}
+    with wp.ScopedCapture(DEVICE) as capture:
+        grid.build(points, 0.5)
+        wp.launch(count_near, 70, [grid, points], [near])
+    for k in range(3):
+        places = random.normal(size=(5000, 3)).astype(np.float32)
+        points.assign(places)
+        near.zero_()
+        wp.synchronize()
+        gpus.log()
+        wp.capture_launch(capture.graph)
+        log = gpus.log()
+        assert k < 2 or not launched(log) + crossed(log), log
+        grids[1].build(wp.array(places, dtype=wp.vec3, device="cpu"), 0.5)
+        np.testing.assert_array_equal(grid.ids.numpy(), grids[1].ids.numpy())
+        distances = np.linalg.norm(places[:70, None] - places, axis=-1)
+        assert abs(near.numpy() - (distances < 0.4).sum(1)).max() <= 1
+
+
 SCENARIOS = [
+    grids_live_there,
     meshes_live_there,
     trees_live_there,
     copies_stay_as_they_were,
