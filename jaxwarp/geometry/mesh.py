@@ -205,7 +205,7 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
             f"{where}: expected {expected[0]} points, as the mesh has, got {len(places)}", hint="make another Mesh"
         )
     is_read = isinstance(mesh.indices, LiveArray) and not is_on_gpu(mesh.indices)
-    faces = mesh.indices.numpy() if is_read else mesh.indices
+    faces: Any = mesh.indices.numpy() if is_read else mesh.indices
     if is_on_gpu(places):
         if points is not mesh.points:
             _give_own_memory(mesh)

@@ -7,7 +7,9 @@ children in 16 bits a plane, two planes to a word, rounded outwards, on a grid o
 Of items in groups, each group is all that is below one node: larger ones come first, on as many leaves as a tree of
 their own has, so that none straddles.
 
-What is here is JAX's own, for GPUs; on CPUs native code does it (native/tree.h), with the same result to the bit.
+On GPUs kernels do it (geometry/kernels), on CPUs native code (native/tree.h), with the same result to the bit. The
+order of items in groups is found by operations of JAX, here.
+
 Halving at medians: Wald and Havran 2006; boxes on a grid: Mahovsky 2005; no links, and so no stack: Afra and
 Szirmay-Kalos 2014.
 """
@@ -25,7 +27,7 @@ import numpy as np
 
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, sent
 from jaxwarp.geometry.kernels.boxes import boxes_in_jax
-from jaxwarp.geometry.kernels.order import first_on
+from jaxwarp.geometry.kernels.order import first_on, order_in_jax, order_on_gpu
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.native import trees
 from jaxwarp.types import int32
@@ -126,11 +128,7 @@ def _halved(centres: Any, parts: _Parts) -> _Parts:
 
 def ordered_by_jax(lowers: Any, uppers: Any) -> Any:
     """The items in the order of the leaves: (n,) of int32, for boxes (n, 3) of float32."""
-    count = len(lowers)
-    places = jnp.arange(count, dtype=jnp.int32)
-    parts = _Parts(places, jnp.zeros_like(places), places * 0 + count, places * 0 + depth_of(count), places * 0)
-    centres = _centres(lowers, uppers)
-    return jax.lax.fori_loop(0, depth_of(count), lambda _, p: _halved(centres, p), parts).order
+    return order_in_jax(lowers, uppers, depth_of(len(lowers)))
 
 
 def grouped_by_jax(lowers: Any, uppers: Any, groups: Any) -> Order:
@@ -207,11 +205,12 @@ def order_of(lowers: Any, uppers: Any, groups: Any = None) -> Order:
 
 
 def _order_on_gpu(lowers: Any, uppers: Any, groups: Any) -> Order:
-    """The order of boxes that are on a GPU, outside of JAX."""
+    """The order of boxes that are on a GPU, outside of JAX. Of groups it is found on the host, over copies."""
     place, count = lowers.scope, len(lowers)
-    found = order_of(lowers.numpy(), uppers.numpy(), groups)
     if groups is None:
-        return Order(sent(place, int32, found.order), first_on(place, count, depth_of(count)))
+        depth = depth_of(count)
+        return Order(order_on_gpu(lowers, uppers, depth), first_on(place, count, depth))
+    found = order_of(lowers.numpy(), uppers.numpy(), groups)
     return Order(*(sent(place, int32, numbers) for numbers in found))
 
 

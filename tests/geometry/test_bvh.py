@@ -171,6 +171,15 @@ def test_trees_are_the_same_by_native_code_and_by_jax():
             same(boxed, tree._boxed(lower, upper, on_host.order, on_host.first))
 
 
+def test_orders_of_equal_centres_and_of_what_is_nowhere_are_the_same():
+    lower = np.round(np.random.default_rng(0).normal(size=(900, 3)), 1).astype(np.float32)
+    lower[::7] = np.nan
+    lower[1::9, 1] = np.float32(-0.0)
+    for low, high in ((lower, lower), (np.full_like(lower, np.nan), lower), (0 * lower, 0 * lower)):
+        found = jax.jit(tree.ordered_by_jax)(low, high)
+        np.testing.assert_array_equal(found, tree.order_of(low, high).order)
+
+
 def test_faces_are_the_same_by_native_code_and_by_kernels():
     random = np.random.default_rng(3)
     points = random.normal(size=(40, 3)).astype(np.float32)

@@ -76,6 +76,16 @@ def meshes_live_there(gpus):
     """A mesh on a GPU is that of the host to the bit. A launch with one copies nothing, nor does a refit, in five
     launches for 588 faces."""
     loose = "winding_balls", "winding_moments"
+    points = wp.array(POINTS, dtype=wp.vec3, device=DEVICE)
+    faces = wp.array(FACES.reshape(-1), dtype=int, device=DEVICE)
+    wp.Mesh(points, faces)
+    gpus.log()
+    wp.Mesh(points, faces)
+    log = gpus.log()
+    # To the host comes only that all faces have vertices. 9 passes of a sort in four launches, and five for each level.
+    assert [line for line in log if line.startswith("DtoH")] == ["DtoH 4 stream 5001"]
+    assert not [line for line in log if line.startswith("HtoD")]
+    assert len(launched(log)) == 36 + 5 * 7 + 14, len(launched(log))
     for options in ({}, {"support_winding_number": True}, {"groups": np.arange(len(FACES), dtype=np.int32) % 5 - 2}):
         mesh, other = mesh_on(DEVICE, **options), mesh_on("cpu", **options)
         assert_as_on_the_host(mesh, other, loose)

@@ -37,7 +37,8 @@ def sent(place: Any, dtype: Any, values: Any) -> HostArray:
 
 def set_zero(array: HostArray) -> None:
     """Write zeros. No tape is told."""
-    array.scope.set(array.region, np.zeros((), array.region.dtype))
+    place: Any = array.scope
+    place.set(array.region, np.zeros((), array.region.dtype))
 
 
 def with_own_memory(value: Any, names: Sequence[str]) -> None:
@@ -49,4 +50,5 @@ def with_own_memory(value: Any, names: Sequence[str]) -> None:
 
 def copied(array: HostArray) -> HostArray:
     """The array in new memory."""
-    return HostArray("", array.type, array.scope.duplicated(array.region), is_writable=True)
+    place: Any = array.scope
+    return HostArray("", array.type, place.duplicated(array.region), is_writable=True)

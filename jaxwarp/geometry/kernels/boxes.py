@@ -17,7 +17,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launching import launch_unrecorded
 from jaxwarp.geometry.kernels.arrays import new, set_zero
-from jaxwarp.geometry.kernels.order import numbers_on
+from jaxwarp.geometry.kernels.order import is_usable, numbers_on
 from jaxwarp.geometry.steps import Node
 
 Box = wp.types.vector(length=6, dtype=wp.float32)
@@ -77,13 +77,6 @@ def find_bad_face(faces: wp.array2d[int], vertices: int, bad: wp.array[int]) -> 
     c = faces[i, 2]
     if wp.min(a, wp.min(b, c)) < 0 or wp.max(a, wp.max(b, c)) >= vertices:
         wp.atomic_max(bad, 0, len(faces) - i)
-
-
-@wp.func
-def is_usable(low: wp.vec3, high: wp.vec3) -> bool:
-    """Return whether a box is valid; see `tree.usable`."""
-    is_ordered = low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]
-    return wp.isfinite(low) and wp.isfinite(high) and is_ordered
 
 
 @wp.kernel
@@ -195,7 +188,8 @@ def faces_in_jax(points: Any, faces: Any, order: Any) -> tuple[Any, Any, Any]:
 
     Of a face that names no vertex all is NaN; of one with a vertex that is NaN, its bounds are.
     """
-    return tuple(_place(points, faces, order, launch_dims=len(faces), output_dims=len(faces)))
+    corners, lowers, uppers = _place(points, faces, order, launch_dims=len(faces), output_dims=len(faces))
+    return corners, lowers, uppers
 
 
 def boxes_in_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
@@ -214,7 +208,8 @@ def boxes_in_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any,
     for begin, end in _launches(count.bit_length() - 1):
         levels += _join(levels[-1][:end], begin, launch_dims=end - begin, output_dims=end - begin)
     boxes = jnp.concatenate([jnp.zeros((1, 6), jnp.float32), *levels[::-1]])
-    return tuple(_write(boxes, launch_dims=count, output_dims={"nodes": count, "grid": 2}))
+    nodes, grid = _write(boxes, launch_dims=count, output_dims={"nodes": count, "grid": 2})
+    return nodes, grid
 
 
 # Of arrays on a GPU, outside of JAX
@@ -225,7 +220,7 @@ def set_faces(points: HostArray, faces: HostArray, order: HostArray, into: tuple
     launch_unrecorded(points.scope, place_faces, len(faces), points, faces, order, *into)
 
 
-def faces_on_gpu(points: HostArray, faces: HostArray, order: HostArray | None) -> tuple[HostArray, ...]:
+def faces_on_gpu(points: HostArray, faces: HostArray, order: HostArray | None) -> tuple[Any, Any, Any]:
     """Return what `faces_in_jax` does; without `order`, faces keep the order they have."""
     place, count = points.scope, len(faces)
     made = new(place, wp.mat33, count), new(place, wp.vec3, count), new(place, wp.vec3, count)
