@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
-from jaxwarp.geometry.kernels.boxes import Box, set_boxes
+from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
 from jaxwarp.geometry.operations import detached
 from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
@@ -226,8 +227,10 @@ def set_boxes_on_gpu(bvh: Bvh, lowers: HostArray, uppers: HostArray) -> None:
     place, held, leaves = lowers.scope, vars(bvh), len(bvh.first) - 1
     if place_of(held.get("nodes")) is not place:
         nodes, grid = new(place, Node, leaves), new(place, wp.vec3, 2)
-        set_fields(bvh, nodes=nodes, grid=grid, _boxes=new(place, Box, 2 * leaves))
-    set_boxes(lowers, uppers, bvh.order, bvh.first, (held["nodes"], held["grid"], held["_boxes"]))
+        set_fields(bvh, nodes=nodes, grid=grid)
+    if held.get("_levels") is None or held["_levels"].place is not place:
+        set_fields(bvh, _levels=Levels(place, leaves))
+    set_boxes(lowers, uppers, bvh.order, bvh.first, (held["nodes"], held["grid"]), held["_levels"])
 
 
 def with_boxes(bvh: Bvh, lowers: Any, uppers: Any, nodes: Any, grid: Any) -> Bvh:
@@ -249,7 +252,10 @@ def tree_of(lowers: Any, uppers: Any, groups: Any = None, ordered: Bvh | None = 
     return made
 
 
-_MADE = ("nodes", "grid", "_boxes")  # what changes when boxes move
+def give_own_memory(bvh: Bvh, names: Sequence[str]) -> None:
+    """Give a tree on a GPU arrays that no copy of it has: a refit writes to them."""
+    with_own_memory(bvh, names)
+    set_fields(bvh, _levels=None)
 
 
 def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
@@ -276,7 +282,7 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
     if is_new:
         made = object.__new__(Bvh)
         set_fields(made, bvh.__dict__)
-        with_own_memory(made, _MADE)
+        give_own_memory(made, ("nodes", "grid"))
     if not is_ordered:
         given = group_numbers("Bvh", bvh.groups, len(low), "box")
         _set_order(made, order_of(low, high, given), bvh.groups)

@@ -20,6 +20,7 @@ from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.bvh import (
     Bvh,
     corners,
+    give_own_memory,
     group_numbers,
     require_constructor,
     require_place,
@@ -189,13 +190,13 @@ def _give_own_memory(mesh: Mesh) -> None:
     if is_on_gpu(mesh.corners):
         bvh = object.__new__(Bvh)
         set_fields(bvh, mesh.bvh.__dict__)
-        with_own_memory(bvh, ("lowers", "uppers", "nodes", "grid", "_boxes"))
+        give_own_memory(bvh, ("lowers", "uppers", "nodes", "grid"))
         set_fields(mesh, bvh=bvh)
         with_own_memory(mesh, ("corners", "winding_balls", "winding_moments"))
 
 
 def _refit(mesh: Mesh, where: str, points: Any) -> None:
-    if points is mesh.points and mesh.winding_balls is None and _move_again(mesh):
+    if points is mesh.points and mesh.winding_balls is None and not is_on_gpu(points) and _move_again(mesh):
         return
     places = corners(where, points)
     require_place(where, places, place_of(mesh.corners), "the mesh is")
@@ -210,7 +211,9 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
         if points is not mesh.points:
             _give_own_memory(mesh)
         tree = mesh.bvh
-        set_faces(places, faces.reshape(-1, 3), tree.order, (mesh.corners, tree.lowers, tree.uppers))
+        if vars(mesh).get("_faces") is None or vars(mesh)["_faces"].ptr != faces.ptr:
+            set_fields(mesh, _faces=faces.reshape(-1, 3))
+        set_faces(places, vars(mesh)["_faces"], tree.order, (mesh.corners, tree.lowers, tree.uppers))
         set_boxes_on_gpu(tree, tree.lowers, tree.uppers)
     elif _are_of_numpy(places, faces, mesh.bvh.order, mesh.corners) and places.size and faces.size:
         _move(mesh, places, faces)

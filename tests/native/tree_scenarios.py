@@ -51,7 +51,8 @@ def bvh_on(device):
 def contents(value):
     """The arrays of a tree, or of a mesh and of its tree, as arrays of numbers."""
     found = [copy.copy(vars(value)), vars(value.bvh) if isinstance(value, wp.Mesh) else {}]
-    arrays = {name: a for held in found for name, a in held.items() if not (a is None or name in ("bvh", "_boxes"))}
+    others = "bvh", "_levels", "_faces"
+    arrays = {name: a for held in found for name, a in held.items() if a is not None and name not in others}
     return {name: np.array(a.numpy() if hasattr(a, "numpy") else a) for name, a in arrays.items()}
 
 

@@ -167,8 +167,9 @@ def write_nodes(boxes: wp.array[Box], nodes: wp.array[Node], grid: wp.array[wp.v
         grid[1] = step
 
 
-def _launches(depth: int) -> Iterator[tuple[int, int]]:
+def _launches(leaves: int) -> Iterator[tuple[int, int]]:
     """Yield where the nodes of each launch of `join_boxes` begin and end."""
+    depth = leaves.bit_length() - 1
     while depth > 0:
         top = max(0, depth - _LEVELS)
         yield 1 << top, 1 << depth
@@ -205,7 +206,7 @@ def boxes_in_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any,
     """
     count = len(first) - 1
     levels = list(_leaves(lowers, uppers, order, first, launch_dims=count, output_dims=count))
-    for begin, end in _launches(count.bit_length() - 1):
+    for begin, end in _launches(count):
         levels += _join(levels[-1][:end], begin, launch_dims=end - begin, output_dims=end - begin)
     boxes = jnp.concatenate([jnp.zeros((1, 6), jnp.float32), *levels[::-1]])
     nodes, grid = _write(boxes, launch_dims=count, output_dims={"nodes": count, "grid": 2})
@@ -243,13 +244,33 @@ def bad_face_on_gpu(faces: HostArray, vertices: int) -> int:
     return len(faces) - int(faces.scope.read(bad.region)[0])
 
 
+class Levels:
+    """The boxes of all nodes of a tree with so many leaves, and what the launches that join them are given."""
+
+    def __init__(self, place: Any, leaves: int):
+        self.place, self.boxes = place, new(place, Box, 2 * leaves)
+        self.leaves = self.boxes[leaves:]
+        self._joins = [(end - begin, self._part(end), begin, self.boxes[begin:end]) for begin, end in _launches(leaves)]
+
+    def _part(self, begin: int) -> HostArray:
+        return self.boxes[begin : 2 * begin]
+
+    def join(self) -> None:
+        """Write the boxes of the inner nodes."""
+        for dim, *given in self._joins:
+            launch_unrecorded(self.place, join_boxes, dim, *given)
+
+
 def set_boxes(
-    lowers: HostArray, uppers: HostArray, order: HostArray, first: HostArray, into: tuple[HostArray, ...]
+    lowers: HostArray,
+    uppers: HostArray,
+    order: HostArray,
+    first: HostArray,
+    into: tuple[HostArray, HostArray],
+    levels: Levels,
 ) -> None:
-    """Write `boxes_in_jax` to the nodes and the grid, by way of the boxes of all nodes: (2**(d + 1),) of `Box`."""
-    nodes, grid, boxes = into
-    place, count = lowers.scope, len(nodes)
-    launch_unrecorded(place, bound_leaves, count, lowers, uppers, order, first, boxes[count:])
-    for begin, end in _launches(count.bit_length() - 1):
-        launch_unrecorded(place, join_boxes, end - begin, boxes[end : 2 * end], begin, boxes[begin:end])
-    launch_unrecorded(place, write_nodes, count, boxes, nodes, grid)
+    """Write `boxes_in_jax` to the nodes and the grid."""
+    place, (nodes, grid) = lowers.scope, into
+    launch_unrecorded(place, bound_leaves, len(nodes), lowers, uppers, order, first, levels.leaves)
+    levels.join()
+    launch_unrecorded(place, write_nodes, len(nodes), levels.boxes, nodes, grid)

@@ -230,16 +230,16 @@ def order_on_gpu(lowers: HostArray, uppers: HostArray, depth: int) -> HostArray:
     _, found = work.sorted(wide, work.numbered(3 * count), 0, 34)
     work.run(take_items, (3, count), found.reshape(3, count), lists.reshape(3, count))
     sides, counts, before = work.room("sides", count), work.room("counts", 3 * pieces), work.room("before", 3 * pieces)
+    by_piece, before_piece = counts.reshape(3, pieces), before.reshape(3, pieces)
+    here, there = lists.reshape(3, count), work.room("lists 1", 3 * count).reshape(3, count)
     for level in range(depth - 1):
-        parted = work.room(f"lists {(level + 1) % 2}", 3 * count)
-        here, there = lists.reshape(3, count), parted.reshape(3, count)
         work.run(mark_sides, count, centres, here, level, sides)
-        work.run(count_lefts, (3, pieces), here, sides, counts.reshape(3, pieces))
+        work.run(count_lefts, (3, pieces), here, sides, by_piece)
         work.sums_along(counts, 1, False, before, "lefts")
-        work.run(part_lists, (3, pieces), here, sides, before.reshape(3, pieces), level, there)
-        lists = parted
+        work.run(part_lists, (3, pieces), here, sides, before_piece, level, there)
+        here, there = there, here
     order = new(place, wp.int32, count)
-    work.run(order_leaves, count, centres, lists.reshape(3, count), depth - 1, order)
+    work.run(order_leaves, count, centres, here, depth - 1, order)
     return order
 
 
