@@ -207,6 +207,20 @@ def test_rows_of_trees_and_devices_without_native_code():
     same(export.deserialize(whole.serialize()).call(lower[0], upper[0]), make(lower[0], upper[0]))
 
 
+def test_a_tree_on_a_gpu_takes_three_sorts_and_a_refit_a_launch_for_six_levels():
+    boxes = jax.ShapeDtypeStruct((1000, 3), jnp.float32)
+    tree_of = jax.eval_shape(wp.Bvh, boxes, boxes)
+    programs = {
+        (27, 3): (lambda low, high: jax.tree.leaves(wp.Bvh(low, high)), (boxes, boxes)),
+        (4, 0): (lambda bvh, low, high: jax.tree.leaves(bvh.refit(low, high)), (tree_of, boxes, boxes)),
+    }
+    for (launches, sorts), (program, given) in programs.items():
+        checks = wp.export_checks()
+        text = export.export(jax.jit(program), platforms=("cuda",), disabled_checks=checks)(*given).mlir_module()
+        assert text.count("custom_call @jaxwarp_launch") == launches
+        assert text.count("stablehlo.sort") == sorts
+
+
 def test_groups_are_below_their_roots():
     for lower, upper in sets_of_boxes():
         groups = np.random.default_rng(0).choice([-7, 0, 3, 2**31 - 1], len(lower)).astype(np.int32)
