@@ -58,7 +58,7 @@ from jaxwarp.memory.host_scope import HOST, Outside, Recorder, capturing, record
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.indexed import indexed_of
-from jaxwarp.types import SCALAR_BY_DTYPE, Array, handled, struct_in, struct_of
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, handled, meant, struct_in, struct_of
 
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, HostValue, Held, np.ndarray, int, float, bool))
@@ -174,6 +174,12 @@ def launch_at_once(
         parts = [value if indexed_of(value) is None else value.contiguous() for value in parts]
         made = prepared_launch(place, kernel, dim, parts, block_dim)
     _record(tape, made, is_recorded)
+
+
+def launch_unrecorded(place: Outside, kernel: Kernel, dim: Any, *given: Any) -> None:
+    """A launch of the package's own on arrays outside of JAX, at once. No tape or capture is told of it."""
+    if not has_no_threads(dim):
+        prepared_launch(place, kernel, dim, given, None).run()
 
 
 def place_of(target: Target, parts: Sequence[Any]) -> Outside:
@@ -351,17 +357,25 @@ def _capture(
     else:
         kept = leaves_as_now(kernel, params)
         play = partial(launch_at_once, kernel, dim, kept, block_dim, is_recorded, target)
-    HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given))
+    objects = [meant(value) for value in params if handled(value)]
+    HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given), objects)
 
 
 def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
     """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise, or if a
     stream was requested."""
     arrays = [value for value in given if isinstance(value, HostArray)]
-    is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
+    is_plain = all(
+        isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) or _is_fixed(v) for v in given
+    )
     place = place_of(target, given)
     is_alone = target.queue is None and all(a.scope is place for a in arrays)
     return place if is_plain and is_alone else None
+
+
+def _is_fixed(value: Any) -> bool:
+    """Return whether a value is an array of NumPy that does not change: numbers by value of a grid."""
+    return isinstance(value, np.ndarray) and not value.flags.writeable and value.flags.owndata
 
 
 def _run_by_number(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,9 +15,12 @@ from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
+from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
+from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
 from jaxwarp.geometry.operations import detached
 from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
+from jaxwarp.memory.gpu.scope import device_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
@@ -33,6 +37,8 @@ class Bvh:
     It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Bvh`, or `wp.uint64` as in programs of Warp.
     The value itself is the argument, or its `id`. Making one is a pure function, also under `jit`,
     `vmap` and `scan`; its shapes follow from the number of boxes. It has no derivative.
+
+    Outside of JAX, the tree of boxes on a GPU is made and refitted there, in the memory that it has.
 
     Args:
         lowers, uppers: corners of the boxes, (n, 3) of float32; or arrays of `vec3` outside of JAX, whose contents may
@@ -115,7 +121,19 @@ def require_constructor(where: str, constructor: Any) -> None:
         )
 
 
+def require_place(what: str, value: Any, place: Any, of: str) -> None:
+    """Require that an array is on the GPU that others are on, or, if they are on none, on none.
+
+    Raises:
+        KernelTypeError: it is elsewhere.
+    """
+    if place_of(value) is not place:
+        here, there = (f"on {device_of(p)}" if p else "in memory of the host" for p in (place_of(value), place))
+        raise KernelTypeError(f"{what}: expected an array {there}, where {of}, got one {here}")
+
+
 def _require_alike(low: Any, high: Any, what: str) -> None:
+    require_place("Bvh: uppers", high, place_of(low), f"{what} are")
     if low.shape != high.shape:
         raise KernelValueError(
             f"Bvh: expected as many uppers as {what}, {len(low)}, got {len(high)}", hint="pass two corners for each box"
@@ -123,7 +141,7 @@ def _require_alike(low: Any, high: Any, what: str) -> None:
 
 
 def corners(where: str, value: Any) -> Any:
-    """Points as (n, 3) of float32, of NumPy or JAX, read where they are.
+    """Points as (n, 3) of float32, of NumPy or JAX, read where they are; on a GPU outside of JAX, as (n,) of `vec3`.
 
     Raises:
         KernelTypeError, KernelValueError: they are none.
@@ -132,7 +150,8 @@ def corners(where: str, value: Any) -> Any:
     if isinstance(value, LiveArray):
         shape, dtype = (*value.shape, *element_shape(value.dtype)), value.dtype
         is_single = isinstance(dtype, Vec) and dtype.dtype == wp.float32
-        value = value.numpy() if is_single else value
+        if is_single:
+            value = _read(where, value)
     else:
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         is_single = dtype == np.float32
@@ -158,6 +177,14 @@ def corners(where: str, value: Any) -> Any:
     return value
 
 
+def _read(where: str, value: Any) -> Any:
+    """The contents of an array outside of JAX: itself where it is on a GPU."""
+    if not is_on_gpu(value):
+        return value.numpy()
+    value.scope.require_settled(where)
+    return value
+
+
 def group_numbers(where: str, groups: Any, count: int, of: str) -> Any:
     """Groups as (count,) of int32, of NumPy or JAX; or None.
 
@@ -180,13 +207,30 @@ def group_numbers(where: str, groups: Any, count: int, of: str) -> Any:
 
 
 def _set_order(bvh: Bvh, found: Order, groups: Any) -> None:
+    if is_on_gpu(found.order) and groups is not None and not isinstance(groups, LiveArray):
+        groups = sent(found.order.scope, wp.int32, groups)
     set_fields(bvh, order=found.order, first=found.first, groups=groups, names=found.groups, roots=found.roots)
 
 
 def _set_boxes(bvh: Bvh, lowers: Any, uppers: Any, low: Any, high: Any) -> None:
     """Gives a Bvh with an order its boxes, and what is in them as NumPy or JAX read it."""
+    if is_on_gpu(low):
+        set_fields(bvh, lowers=lowers, uppers=uppers)
+        set_boxes_on_gpu(bvh, low, high)
+        return
     nodes, grid = boxes_of(low, high, bvh.order, bvh.first)
     set_fields(bvh, lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, grid=grid)
+
+
+def set_boxes_on_gpu(bvh: Bvh, lowers: HostArray, uppers: HostArray) -> None:
+    """Gives a Bvh the nodes over boxes, in the memory that it has, if it has some on this GPU."""
+    place, held, leaves = lowers.scope, vars(bvh), len(bvh.first) - 1
+    if place_of(held.get("nodes")) is not place:
+        nodes, grid = new(place, Node, leaves), new(place, wp.vec3, 2)
+        set_fields(bvh, nodes=nodes, grid=grid)
+    if held.get("_levels") is None or held["_levels"].place is not place:
+        set_fields(bvh, _levels=Levels(place, leaves))
+    set_boxes(lowers, uppers, bvh.order, bvh.first, (held["nodes"], held["grid"]), held["_levels"])
 
 
 def with_boxes(bvh: Bvh, lowers: Any, uppers: Any, nodes: Any, grid: Any) -> Bvh:
@@ -208,6 +252,12 @@ def tree_of(lowers: Any, uppers: Any, groups: Any = None, ordered: Bvh | None = 
     return made
 
 
+def give_own_memory(bvh: Bvh, names: Sequence[str]) -> None:
+    """Give a tree on a GPU arrays that no copy of it has: a refit writes to them."""
+    with_own_memory(bvh, names)
+    set_fields(bvh, _levels=None)
+
+
 def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
     what = "refit" if is_ordered else "rebuild"
     is_new = lowers is not None or uppers is not None
@@ -217,11 +267,13 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
         raise KernelTypeError(
             f"Bvh.{what}: the boxes are arrays of JAX, which never change", hint=f"bvh = bvh.{what}(lowers, uppers)"
         )
-    if not is_new and HOST.defers(f"Bvh.{what}", lambda: _remade(bvh, None, None, is_ordered)):
+    place = place_of(bvh.lowers) if is_ordered else None
+    if not is_new and HOST.defers(f"Bvh.{what}", lambda: _remade(bvh, None, None, is_ordered), place, [bvh]):
         return bvh
     lowers, uppers = (lowers, uppers) if is_new else (bvh.lowers, bvh.uppers)
     low, high = corners(f"Bvh.{what}: lowers", lowers), corners(f"Bvh.{what}: uppers", uppers)
     _require_alike(low, high, "lowers")
+    require_place(f"Bvh.{what}: lowers", low, place_of(bvh.nodes), "the tree is")
     if low.shape != tuple(corners("Bvh", bvh.lowers).shape):
         raise KernelValueError(
             f"Bvh.{what}: expected {len(bvh.lowers)} boxes, as the tree has, got {len(low)}", hint="make another Bvh"
@@ -230,6 +282,7 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
     if is_new:
         made = object.__new__(Bvh)
         set_fields(made, bvh.__dict__)
+        give_own_memory(made, ("nodes", "grid"))
     if not is_ordered:
         given = group_numbers("Bvh", bvh.groups, len(low), "box")
         _set_order(made, order_of(low, high, given), bvh.groups)

@@ -19,6 +19,7 @@ from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
+from jaxwarp.arrays.launching import launch_unrecorded
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
@@ -65,8 +66,7 @@ class HashGrid:
 
     Args:
         dim_x, dim_y, dim_z: numbers of cells.
-        device: of the points, outside of JAX: "cpu", or a GPU, whose cells are sorted on the host, over copies; None:
-            the one that is chosen.
+        device: of the points, outside of JAX: "cpu", or a GPU; None: the one that is chosen.
         dtype: of the points: float16, float32 or float64.
 
     Raises:
@@ -290,7 +290,12 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
         if not is_there or held.get(name) is None or held[name].size != count:
             made = wp.zeros(count, dtype=dtype, device=grid.device) if is_there else None
             set_fields(grid, {name: made})
-    set_fields(grid, per_length=_fixed(per_length))
+    if not np.array_equal(held["per_length"], per_length):
+        set_fields(grid, per_length=_fixed(per_length))
+    if points.scope is not HOST:
+        set_fields(grid, _rooms=held.get("_rooms", {}))
+        _build_on_gpu(grid, points, groups)
+        return
     wp.launch(find_cells, count, [points, per_length, *dims], [held["_cells"]])
     _sort_cells(held["_cells"], groups, held["ids"], held["groups"], held["start"])
 
@@ -327,22 +332,32 @@ def _require_groups(groups: Any, points: HostArray) -> None:
         )
 
 
+def _build_on_gpu(grid: HashGrid, points: HostArray, groups: HostArray | None) -> None:
+    """Find the cells of points on a GPU, sort them, and set where those of each cell start."""
+    from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
+
+    held, place = vars(grid), points.scope
+    cells, ids, by_cell, start, rooms = (held[name] for name in ("_cells", "ids", "groups", "start", "_rooms"))
+    numbers, bits = (held["per_length"], grid.dim_x, grid.dim_y, grid.dim_z), (start.size - 1).bit_length()
+
+    def build() -> None:
+        launch_unrecorded(place, find_cells, points.size, points, *numbers, cells)
+        gpu_sorting.sort_cells(cells, groups, bits, ids, by_cell, rooms)
+        launch_unrecorded(place, find_starts, cells.size + 1, cells, start)
+
+    reads = [a.region for a in (points, groups) if a is not None]
+    writes = [a.region for a in (cells, ids, by_cell, start) if a is not None]
+    HOST.change("HashGrid.build", build, reads, writes, place)
+
+
 def _sort_cells(
     cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None, start: HostArray
 ) -> None:
     """Sorts numbers of cells in place, within a cell by group, and sets those of the points in that order, their
     groups, and where those of each cell start."""
-    if not cells.device.is_cpu:
-        from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
-
-        count = start.size - 1
-        sort = partial(gpu_sorting.sort_cells, cells, groups, (count - 1).bit_length(), ids, by_cell)
-    else:
-        sort = partial(_sort_on_host, cells, groups, ids, by_cell, start)
+    sort = partial(_sort_on_host, cells, groups, ids, by_cell, start)
     reads = [a.region for a in (cells, groups) if a is not None]
     HOST.change("HashGrid.build", sort, reads, [a.region for a in (cells, ids, by_cell, start) if a is not None])
-    if not cells.device.is_cpu:
-        wp.launch(find_starts, cells.size + 1, [cells], [start])
 
 
 def _sort_on_host(

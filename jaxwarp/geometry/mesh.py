@@ -17,7 +17,19 @@ from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
-from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
+from jaxwarp.geometry.bvh import (
+    Bvh,
+    corners,
+    give_own_memory,
+    group_numbers,
+    require_constructor,
+    require_place,
+    set_boxes_on_gpu,
+    tree_of,
+    with_boxes,
+)
+from jaxwarp.geometry.kernels.arrays import is_on_gpu, place_of, sent, with_own_memory
+from jaxwarp.geometry.kernels.boxes import bad_face_on_gpu, corners_on_gpu, faces_in_jax, faces_on_gpu, set_faces
 from jaxwarp.geometry.moments import Moments, moments_of
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
@@ -93,7 +105,7 @@ class Mesh:
                 "Mesh.refit: the points are an array of JAX, which never changes", hint="mesh = mesh.refit(points)"
             )
         if points is None:
-            if not HOST.defers("Mesh.refit", self.refit):
+            if not HOST.defers("Mesh.refit", self.refit, place_of(self.points), [self]):
                 _refit(self, "Mesh.refit: points", self.points)
             return self
         made = _copied(self)
@@ -129,7 +141,8 @@ def _init(
 ) -> None:
     del bvh_leaf_size
     require_constructor("Mesh", bvh_constructor)
-    places, faces = corners("Mesh: points", points), _faces(indices)
+    places = corners("Mesh: points", points)
+    faces = _faces(indices, place_of(places))
     _require_vertices(faces, len(places))
     group_numbers("Mesh", groups, len(faces), "face")
     triangles, lowers, uppers = faces_in_order(places, faces)
@@ -168,20 +181,41 @@ guarded(Mesh)
 def _copied(mesh: Mesh) -> Mesh:
     made = object.__new__(Mesh)
     set_fields(made, mesh.__dict__)
+    _give_own_memory(made)
     return made
 
 
+def _give_own_memory(mesh: Mesh) -> None:
+    """Give a mesh on a GPU arrays that no copy of it has: a refit writes to them."""
+    if is_on_gpu(mesh.corners):
+        bvh = object.__new__(Bvh)
+        set_fields(bvh, mesh.bvh.__dict__)
+        give_own_memory(bvh, ("lowers", "uppers", "nodes", "grid"))
+        set_fields(mesh, bvh=bvh)
+        with_own_memory(mesh, ("corners", "winding_balls", "winding_moments"))
+
+
 def _refit(mesh: Mesh, where: str, points: Any) -> None:
-    if points is mesh.points and mesh.winding_balls is None and _move_again(mesh):
+    if points is mesh.points and mesh.winding_balls is None and not is_on_gpu(points) and _move_again(mesh):
         return
     places = corners(where, points)
+    require_place(where, places, place_of(mesh.corners), "the mesh is")
     expected = places.shape if points is mesh.points else corners("Mesh", mesh.points).shape
     if places.shape != expected:
         raise KernelValueError(
             f"{where}: expected {expected[0]} points, as the mesh has, got {len(places)}", hint="make another Mesh"
         )
-    faces = mesh.indices.numpy() if isinstance(mesh.indices, LiveArray) else mesh.indices
-    if _are_of_numpy(places, faces, mesh.bvh.order, mesh.corners) and places.size and faces.size:
+    is_read = isinstance(mesh.indices, LiveArray) and not is_on_gpu(mesh.indices)
+    faces: Any = mesh.indices.numpy() if is_read else mesh.indices
+    if is_on_gpu(places):
+        if points is not mesh.points:
+            _give_own_memory(mesh)
+        tree = mesh.bvh
+        if vars(mesh).get("_faces") is None or vars(mesh)["_faces"].ptr != faces.ptr:
+            set_fields(mesh, _faces=faces.reshape(-1, 3))
+        set_faces(places, vars(mesh)["_faces"], tree.order, (mesh.corners, tree.lowers, tree.uppers))
+        set_boxes_on_gpu(tree, tree.lowers, tree.uppers)
+    elif _are_of_numpy(places, faces, mesh.bvh.order, mesh.corners) and places.size and faces.size:
         _move(mesh, places, faces)
     else:
         triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
@@ -241,19 +275,26 @@ def _are_read_in_place(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> boo
 
 
 def _set_moments(mesh: Mesh, points: Any, indices: Any) -> None:
-    balls, moments = moments_of(points, indices, mesh.bvh)
+    held = vars(mesh)
+    balls, moments = moments_of(points, indices, mesh.bvh, (held["winding_balls"], held["winding_moments"]))
     set_fields(mesh, winding_balls=balls, winding_moments=moments)
 
 
-def _faces(indices: Any) -> Any:
-    """(m, 3) of int32.
+def _faces(indices: Any, place: Any) -> Any:
+    """(m, 3) of int32; on a GPU, if `place` is one.
 
     Raises:
         KernelTypeError, KernelValueError: there are none.
     """
-    value = indices.numpy() if isinstance(indices, LiveArray) else indices
+    value = indices
+    if isinstance(indices, LiveArray) and place is None:
+        value = indices.numpy()
+    elif isinstance(indices, HostArray):
+        require_place("Mesh: indices", indices, place, "the points are")
+        value = indices.contiguous()
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None or dtype != np.int32:
+    is_int = dtype == (wp.int32 if isinstance(value, HostArray) else np.int32)
+    if shape is None or dtype is None or not is_int:
         got = type(value).__name__ if dtype is None else dtype
         raise KernelTypeError(f"Mesh: indices: expected an array of int32, got {got}", hint="indices.astype('int32')")
     require_known(shape, "Mesh: indices")
@@ -263,6 +304,8 @@ def _faces(indices: Any) -> Any:
             f"Mesh: indices: expected the shape (3 * m,) or (m, 3), got {tuple(shape)}",
             hint="pass three vertices for each face: quads have to be cut",
         )
+    if place is not None and not isinstance(value, HostArray):
+        return sent(place, wp.int32, np.asarray(value).reshape(-1, 3))
     return value.reshape(-1, 3)
 
 
@@ -273,27 +316,26 @@ def _flat(indices: Any) -> Any:
 def _require_vertices(faces: Any, count: int) -> None:
     if isinstance(faces, jax.core.Tracer) or not faces.size:
         return
-    known = np.asarray(faces)
-    outside = ((known < 0) | (known >= count)).any(1)
-    if outside.any():
-        first = int(outside.argmax())
+    first = _bad_face(faces, count)
+    if first < len(faces):
+        given = faces[first : first + 1]
+        vertices = (given.numpy() if is_on_gpu(given) else np.asarray(given))[0].tolist()
         raise KernelValueError(
-            f"Mesh: indices: face {first} has the vertices {known[first].tolist()}, but there are {count} points",
+            f"Mesh: indices: face {first} has the vertices {vertices}, but there are {count} points",
             hint=f"vertices are numbered from 0 to {count - 1}" if count else "pass the points",
         )
 
 
+def _bad_face(faces: Any, count: int) -> int:
+    """The first face that names no vertex, or the number of faces."""
+    if is_on_gpu(faces):
+        return bad_face_on_gpu(faces, count)
+    known = np.asarray(faces)
+    outside = ((known < 0) | (known >= count)).any(1)
+    return int(outside.argmax()) if outside.any() else len(known)
+
+
 # Corners in the order of the tree
-
-
-def faces_by_jax(points: Any, faces: Any, order: Any) -> tuple[Any, Any, Any]:
-    """The corners of faces (m, 3) in an order, (m, 3, 3), and their bounds, (m, 3), by number.
-
-    Of a face that names no vertex all is NaN; of one with a vertex that is NaN, its bounds are.
-    """
-    there = ((faces >= 0) & (faces < len(points))).all(1)[:, None, None]
-    triangles = jnp.where(there, points[jnp.clip(faces, 0, len(points) - 1)], jnp.nan)
-    return triangles[order], triangles.min(1), triangles.max(1)
 
 
 def _place_results(_points: object, faces: jax.core.ShapedArray, order: jax.core.ShapedArray) -> Any:
@@ -302,12 +344,14 @@ def _place_results(_points: object, faces: jax.core.ShapedArray, order: jax.core
 
 
 _place = operation(
-    "jaxwarp_mesh_faces", _place_results, jnp.vectorize(faces_by_jax, signature="(v,k),(m,j),(m)->(m,j,k),(m,k),(m,k)")
+    "jaxwarp_mesh_faces", _place_results, jnp.vectorize(faces_in_jax, signature="(v,k),(m,j),(m)->(m,j,k),(m,k),(m,k)")
 )
 
 
 def faces_in_order(points: Any, faces: Any, order: Any = None) -> tuple[Any, Any, Any]:
-    """Return what `faces_by_jax` returns, without a derivative. Without `order`, faces keep the order they have."""
+    """Return what `faces_in_jax` returns, without a derivative. Without `order`, faces keep the order they have."""
+    if is_on_gpu(points):
+        return faces_on_gpu(points, faces, order)
     points = detached(points)
     order = np.arange(len(faces), dtype=np.int32) if order is None else order
     if len(points) == 0 or len(faces) == 0:
@@ -322,6 +366,8 @@ def faces_in_order(points: Any, faces: Any, order: Any = None) -> tuple[Any, Any
 
 def in_order(triangles: Any, order: Any) -> Any:
     """Corners that have been found, in the order of the tree."""
+    if is_on_gpu(triangles):
+        return corners_on_gpu(triangles, order)
     if is_on_host(triangles, order):
         return like(triangles, np.asarray(triangles)[np.asarray(order)].view())
     return jnp.asarray(triangles).at[order].get(mode="promise_in_bounds", unique_indices=True)

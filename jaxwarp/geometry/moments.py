@@ -16,6 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.launching import launch_unrecorded
+from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, set_zero
 from jaxwarp.geometry.operations import is_on_host
 
 Moments = wp.types.vector(length=16, dtype=wp.float32)
@@ -196,8 +199,28 @@ def _moments_of(points: Any, indices: Any, order: Any, first: Any, lowers: Any, 
     return jnp.concatenate([none[0], *balls]), jnp.concatenate([none[1], *moments])
 
 
-def moments_of(points: Any, indices: Any, bvh: Any) -> tuple[Any, Any]:
-    """Balls, (2 leaves, 4), and moments, (2 leaves, 16), of the nodes of a tree; differentiable by the points."""
+def _moments_on_gpu(points: HostArray, indices: HostArray, bvh: Any, held: Any) -> tuple[HostArray, HostArray]:
+    """The same of arrays outside of JAX, in the memory of those that the mesh has, if there are some."""
+    place, count = points.scope, len(bvh.first) - 1
+    balls, moments = held if held[0] is not None else (new(place, wp.vec4, 2 * count), new(place, Moments, 2 * count))
+    set_zero(balls)
+    set_zero(moments)
+    given = points, indices, bvh.order, bvh.first, bvh.lowers, bvh.uppers
+    launch_unrecorded(place, _of_leaves, count, *given, balls[count:], moments[count:])
+    while count > 1:
+        below, count = slice(count, 2 * count), count // 2
+        here = slice(count, 2 * count)
+        launch_unrecorded(place, _of_inner, count, balls[below], moments[below], balls[here], moments[here])
+    return balls, moments
+
+
+def moments_of(points: Any, indices: Any, bvh: Any, held: Any = (None, None)) -> tuple[Any, Any]:
+    """Balls, (2 leaves, 4), and moments, (2 leaves, 16), of the nodes of a tree; differentiable by the points.
+
+    `held` are those that the mesh has: on a GPU outside of JAX, their memory gets the new ones.
+    """
+    if is_on_gpu(points):
+        return _moments_on_gpu(points, indices, bvh, held)
     found = _moments_of(points, indices, bvh.order, bvh.first, bvh.lowers, bvh.uppers)
     if isinstance(points, np.ndarray) and is_on_host(*found):
         return np.asarray(found[0]), np.asarray(found[1])

@@ -7,7 +7,9 @@ children in 16 bits a plane, two planes to a word, rounded outwards, on a grid o
 Of items in groups, each group is all that is below one node: larger ones come first, on as many leaves as a tree of
 their own has, so that none straddles.
 
-What is here is JAX's own, for GPUs; on CPUs native code does it (native/tree.h), with the same result to the bit.
+On GPUs kernels do it (geometry/kernels), on CPUs native code (native/tree.h), with the same result to the bit. The
+order of items in groups is found by operations of JAX, here.
+
 Halving at medians: Wald and Havran 2006; boxes on a grid: Mahovsky 2005; no links, and so no stack: Afra and
 Szirmay-Kalos 2014.
 """
@@ -23,16 +25,17 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp.geometry.kernels.arrays import is_on_gpu, sent
+from jaxwarp.geometry.kernels.boxes import boxes_in_jax
+from jaxwarp.geometry.kernels.order import first_on, order_in_jax, order_on_gpu
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.native import trees
+from jaxwarp.types import int32
 
 # Items, at most, on average. Beside half as many, closest points, winding numbers and refits take 0.65 to 0.85 of the
 # time, rays and boxes 0.85 to 1; twice as many make rays slower by a tenth (Xeon, code for AVX2 and for AVX-512).
 PER_LEAF = 4.4
-MOST_IN_LEAF = 5
 WORDS = 8  # of a node; six of them are used
-_LAST = 65535
-_FURTHEST = 1e25  # what is further away counts as that far: rays and grids are computed with products of it
 _NO_GROUP = 2**31 - 1
 
 
@@ -125,11 +128,7 @@ def _halved(centres: Any, parts: _Parts) -> _Parts:
 
 def ordered_by_jax(lowers: Any, uppers: Any) -> Any:
     """The items in the order of the leaves: (n,) of int32, for boxes (n, 3) of float32."""
-    count = len(lowers)
-    places = jnp.arange(count, dtype=jnp.int32)
-    parts = _Parts(places, jnp.zeros_like(places), places * 0 + count, places * 0 + depth_of(count), places * 0)
-    centres = _centres(lowers, uppers)
-    return jax.lax.fori_loop(0, depth_of(count), lambda _, p: _halved(centres, p), parts).order
+    return order_in_jax(lowers, uppers, depth_of(len(lowers)))
 
 
 def grouped_by_jax(lowers: Any, uppers: Any, groups: Any) -> Order:
@@ -159,62 +158,6 @@ def grouped_by_jax(lowers: Any, uppers: Any, groups: Any) -> Order:
     return Order(parts.order, first, names, roots)
 
 
-# Boxes
-
-
-def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
-    """The nodes of a tree, for an order of the leaves: what is made anew when items move.
-
-    Args:
-        lowers, uppers: (n, 3), float32.
-        order: (n,), int32.
-        first: (2**d + 1,), int32.
-
-    Returns:
-        The nodes, (2**d, 8) of uint32, of which node 0 is unused; the origin and the steps of the grid, (2, 3).
-    """
-    depth = (len(first) - 1).bit_length() - 1
-    real = usable(lowers, uppers)[:, None]
-    places = first[:-1, None] + jnp.arange(MOST_IN_LEAF, dtype=jnp.int32)
-    inside = (places < first[1:, None])[..., None]
-    items = order[jnp.minimum(places, len(lowers) - 1)]
-    lowers, uppers = (jnp.clip(x, -_FURTHEST, _FURTHEST) for x in (lowers, uppers))
-    lows = [jnp.where(inside, jnp.where(real, lowers, jnp.inf)[items], jnp.inf).min(1)]
-    highs = [jnp.where(inside, jnp.where(real, uppers, -jnp.inf)[items], -jnp.inf).max(1)]
-    for _ in range(depth):
-        lows.append(lows[-1].reshape(-1, 2, 3).min(1))
-        highs.append(highs[-1].reshape(-1, 2, 3).max(1))
-    origin, step = _grid(lows[-1][0], highs[-1][0])
-    if depth == 0:
-        return jnp.zeros((1, WORDS), jnp.uint32), jnp.stack([origin, step])
-    words = _words(jnp.concatenate(lows[-2::-1]), jnp.concatenate(highs[-2::-1]), origin, step).reshape(-1, 6)
-    return jnp.pad(words, ((1, 0), (0, WORDS - 6))), jnp.stack([origin, step])
-
-
-def _grid(low: Any, high: Any) -> tuple[Any, Any]:
-    """Origin and steps of a grid of 65,536 planes an axis, that starts and ends outside of the box."""
-    some = low <= high
-    low, high = jnp.where(some, low, 0.0), jnp.where(some, high, 0.0)
-    extent = high - low
-    # Of a flat scene, the grid has some height: no step is zero, or far less than the coordinates' own spacing.
-    least = jnp.maximum(extent.max() * np.float32(1e-5), jnp.maximum(abs(low), abs(high)).max() * np.float32(1e-6))
-    step = jnp.maximum(jnp.maximum(extent, least), np.float32(1e-30)) * np.float32(1.0 / 65528.0)
-    return low - step - step, step
-
-
-def _words(low: Any, high: Any, origin: Any, step: Any) -> Any:
-    """Boxes on the grid. A box of nothing is the last plane's corner, where nothing is.
-
-    Division is spelled as a product, which XLA may make of it.
-    """
-    some, per_length = low <= high, np.float32(1.0) / step
-    below = jnp.floor((jnp.where(some, low, origin) - origin) * per_length) - 1
-    above = jnp.ceil((jnp.where(some, high, origin) - origin) * per_length) + 1
-    below = jnp.where(some, jnp.clip(below, 0, _LAST), _LAST).astype(jnp.uint32)
-    above = jnp.where(some, jnp.clip(above, 0, _LAST), _LAST).astype(jnp.uint32)
-    return below | (above << np.uint32(16))
-
-
 # Either
 
 
@@ -240,12 +183,14 @@ _grouped = operation(
     jnp.vectorize(grouped_by_jax, signature="(n,k),(n,k),(n)->(n),(m),(n),(n)"),
 )  # fmt: skip
 _boxed = operation(
-    "jaxwarp_tree_boxes", _box_results, jnp.vectorize(boxed_by_jax, signature="(n,k),(n,k),(n),(m)->(l,w),(p,k)")
+    "jaxwarp_tree_boxes", _box_results, jnp.vectorize(boxes_in_jax, signature="(n,k),(n,k),(n),(m)->(l,w),(p,k)")
 )
 
 
 def order_of(lowers: Any, uppers: Any, groups: Any = None) -> Order:
     """Items in the order of the leaves, for boxes (n, 3) and groups (n,). A search has no derivative."""
+    if is_on_gpu(lowers):
+        return _order_on_gpu(lowers, uppers, groups)
     lowers, uppers = detached(lowers), detached(uppers)
     count = len(lowers)
     operands = (lowers, uppers) if groups is None else (lowers, uppers, groups)
@@ -259,8 +204,18 @@ def order_of(lowers: Any, uppers: Any, groups: Any = None) -> Order:
     return Order(*(like(lowers, x) for x in ((found[0], first_of(count)) if groups is None else found)))
 
 
+def _order_on_gpu(lowers: Any, uppers: Any, groups: Any) -> Order:
+    """The order of boxes that are on a GPU, outside of JAX. Of groups it is found on the host, over copies."""
+    place, count = lowers.scope, len(lowers)
+    if groups is None:
+        depth = depth_of(count)
+        return Order(order_on_gpu(lowers, uppers, depth), first_on(place, count, depth))
+    found = order_of(lowers.numpy(), uppers.numpy(), groups)
+    return Order(*(sent(place, int32, numbers) for numbers in found))
+
+
 def boxes_of(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
-    """Return what `boxed_by_jax` returns, without a derivative, computed on the host for arrays that are there."""
+    """Return what `boxes_in_jax` returns, without a derivative, computed on the host for arrays that are there."""
     lowers, uppers = detached(lowers), detached(uppers)
     if len(lowers) == 0:
         found = np.zeros((1, WORDS), np.uint32), np.array([[0, 0, 0], [1, 1, 1]], np.float32)

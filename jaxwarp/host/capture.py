@@ -8,8 +8,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import Token
+from operator import is_
 from typing import Any, NamedTuple
 
 from jaxwarp import config
@@ -26,13 +27,14 @@ from jaxwarp.memory.gpu.streams import ScopedStream
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.tensor_owner import note_written
-from jaxwarp.types import int32
+from jaxwarp.types import int32, struct_of
 
 
 class _Step(NamedTuple):
     what: str
     run: Callable[[], object]
     place: Outside | None
+    objects: Sequence[Any] = ()
 
 
 @guarded
@@ -49,14 +51,17 @@ class Graph:
         self._token: Token[Any] | None = None
         self._launches = 0
         self._as_one: DriverGraph | None = None
+        self._seen: list[Any] = []
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Graph({', '.join(filter(None, (step.what for step in self._steps)))})"
 
-    def add(self, what: str, run: Callable[[], object], place: Outside | None = None) -> None:
-        """Keeps something to be done; `what` names it, `place` is where all of its work is."""
-        self._steps.append(_Step(what, run, place))
+    def add(
+        self, what: str, run: Callable[[], object], place: Outside | None = None, objects: Sequence[Any] = ()
+    ) -> None:
+        """Keeps something to be done; `what` names it, `place` is where all of its work is, on arrays of `objects`."""
+        self._steps.append(_Step(what, run, place, objects))
 
     def part(self) -> Graph:
         """A graph for some of what is captured, which is kept as one."""
@@ -77,13 +82,20 @@ class Graph:
             return False
         with self._lock:
             self._launches += 1
+            if self._as_one is not None and not _are_same(self._seen, self._fields()):
+                self._as_one, self._launches = None, 1  # meshes have other arrays than when it was recorded
             if self._launches == 2:
                 self._as_one = place.recorded(self._work)
+                self._seen = self._fields()
         if self._as_one is None:
             return False
         self._as_one.launch(place.queue)
         note_written(self._as_one.writes)
         return True
+
+    def _fields(self) -> list[Any]:
+        """Return what the meshes, trees and grids that it uses consist of."""
+        return [leaf for step in self._steps for value in step.objects for leaf in _fields_of(value)]
 
     def _only_place(self) -> GpuScope | None:
         places = {step.place for step in self._steps if step.what}
@@ -104,6 +116,18 @@ class Graph:
         assert self._token is not None
         capturing.reset(self._token)
         self._token = None
+
+
+def _fields_of(value: Any) -> Iterator[Any]:
+    for held in vars(value).values():
+        if struct_of(type(held)) is None:
+            yield held
+        else:
+            yield from _fields_of(held)
+
+
+def _are_same(one: list[Any], other: list[Any]) -> bool:
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def _require_outside(what: str) -> None:

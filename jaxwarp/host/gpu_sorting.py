@@ -1,7 +1,8 @@
 """Sums along an array, sorts, and runs of equal values, of arrays on a GPU: by kernels.
 
 Each thread has a piece of the elements, and goes over it twice: it counts or sums, and when it is known where its
-results go, it writes them. What pieces have is summed the same way.
+results go, it writes them. What pieces have is summed the same way. A pass of a sort, over four bits of the keys, is
+four launches for up to four million keys, and memory is taken once for all passes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.launching import launch_unrecorded
 from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
@@ -20,10 +21,12 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import scope_of
 from jaxwarp.memory.region import Region, dense_region
-from jaxwarp.types import SCALAR_BY_DTYPE, Array
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, uint64
 
 _tid = INTRINSICS["tid"]
 _PIECE = 64  # elements of a thread
+_LONG_PIECE = 256  # of one that sums what many pieces have
+_FEW = 1024  # pieces, that a thread sums itself
 _DIGIT = 4  # bits of a key that a pass sorts by
 _UNSIGNED, _SIGNED, _FLOAT = range(3)
 _KINDS = {"u": _UNSIGNED, "i": _SIGNED, "f": _FLOAT}
@@ -31,26 +34,33 @@ _INT, _WORD = np.dtype(np.int32), np.dtype(np.uint32)
 
 
 @kernel
-def _sum_pieces(x: array[Any], width: int, size: int, sums: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
-    piece, j = _tid()
+def _sum_pieces(x: array[Any], width: int, size: int, piece: int, sums: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    number, j = _tid()
     total = x.dtype(0)
-    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, size)):
+    for i in range(number * piece, min(number * piece + piece, size)):
         total += x[i * width + j]
-    sums[piece * width + j] = total
+    sums[number * width + j] = total
 
 
 @kernel
 def _sum_along(
     x: array[Any],  # pyright: ignore[reportInvalidTypeForm]
-    before: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    totals: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    are_summed: int,
     width: int,
     size: int,
+    piece: int,
     inclusive: int,
     sums: array[Any],  # pyright: ignore[reportInvalidTypeForm]
 ):
-    piece, j = _tid()
-    total = before[piece * width + j]
-    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, size)):
+    number, j = _tid()
+    total = x.dtype(0)
+    if are_summed != 0:
+        total = totals[number * width + j]
+    else:
+        for i in range(number):  # of pieces before
+            total += totals[i * width + j]
+    for i in range(number * piece, min(number * piece + piece, size)):
         value = x[i * width + j]
         sums[i * width + j] = total + value if inclusive != 0 else total
         total += value
@@ -79,9 +89,17 @@ def _count_digits(
     counts: array[int],  # pyright: ignore[reportInvalidTypeForm]
 ):
     piece = _tid()
+    # Eight bits a digit, which hold as many as a piece has.
+    low = uint64(0)
+    high = uint64(0)
     for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, keys.shape[0])):
         digit = int(keys[i] >> keys.dtype(shift)) & mask
-        counts[digit * pieces + piece] += 1
+        one = uint64(1) << uint64(8 * (digit & 7))
+        low += one if digit < 8 else uint64(0)
+        high += uint64(0) if digit < 8 else one
+    for digit in range(mask + 1):
+        word = low if digit < 8 else high
+        counts[digit * pieces + piece] = int((word >> uint64(8 * (digit & 7))) & uint64(255))
 
 
 @kernel
@@ -96,10 +114,15 @@ def _move_by_digit(
     moved_order: array[int],  # pyright: ignore[reportInvalidTypeForm]
 ):
     piece = _tid()
+    low = uint64(0)  # how many of each digit have been before
+    high = uint64(0)
     for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, keys.shape[0])):
-        place = (int(keys[i] >> keys.dtype(shift)) & mask) * pieces + piece
-        at = starts[place]
-        starts[place] = at + 1
+        digit = int(keys[i] >> keys.dtype(shift)) & mask
+        place = uint64(8 * (digit & 7))
+        word = low if digit < 8 else high
+        at = starts[digit * pieces + piece] + int((word >> place) & uint64(255))
+        low += uint64(1) << place if digit < 8 else uint64(0)
+        high += uint64(0) if digit < 8 else uint64(1) << place
         moved_keys[at] = keys[i]
         moved_order[at] = order[i]
 
@@ -181,15 +204,27 @@ def _write_lengths(
         lengths[j] = end - starts[j]
 
 
-class _Work:
-    """Arrays and launches on a GPU that no tape is told of."""
+class Work:
+    """Arrays and launches on a GPU that no tape is told of.
 
-    def __init__(self, scope: GpuScope):
-        self._scope = scope
+    Args:
+        scope: the GPU.
+        rooms: the memory of earlier work on arrays of the same sizes, by name; new memory is added to it.
+    """
+
+    def __init__(self, scope: GpuScope, rooms: dict[str, HostArray] | None = None):
+        self._scope, self._rooms = scope, {} if rooms is None else rooms
 
     def made(self, size: int, dtype: np.dtype = _INT) -> HostArray:
         """New zeros."""
         return row(self._scope.make(dtype, (size,)))
+
+    def room(self, name: str, size: int, dtype: np.dtype = _INT) -> HostArray:
+        """Memory for numbers that are still to be written, the same whenever that name is asked for."""
+        found = self._rooms.get(name)
+        if found is None or (found.size, found.region.dtype) != (size, dtype):
+            found = self._rooms[name] = row(self._scope.new(dtype, (size,)))
+        return found
 
     def sent(self, values: np.ndarray) -> HostArray:
         """An array of the host."""
@@ -199,44 +234,49 @@ class _Work:
         return row(self._scope.duplicated(given.region))
 
     def run(self, kernel_: Kernel, dim: Any, *given: Any) -> None:
-        launch_now(self._scope, kernel_, dim, given, None)
+        launch_unrecorded(self._scope, kernel_, dim, *given)
 
-    def sums_along(self, x: HostArray, width: int, is_inclusive: bool, sums: HostArray) -> None:
+    def sums_along(self, x: HostArray, width: int, is_inclusive: bool, sums: HostArray, name: str = "") -> None:
         """Sums of rows of `width` numbers up to each."""
         size = x.size // width
-        pieces = -(-size // _PIECE)
-        before = self.made(pieces * width, x.region.dtype)
-        if pieces > 1:
-            totals = self.made(pieces * width, x.region.dtype)
-            self.run(_sum_pieces, (pieces, width), x, width, size, totals)
-            self.sums_along(totals, width, False, before)
-        self.run(_sum_along, (pieces, width), x, before, width, size, int(is_inclusive), sums)
+        piece = _PIECE if size <= _PIECE * _FEW else _LONG_PIECE
+        pieces = -(-size // piece)
+        totals = before = self.room(f"totals {name}", pieces * width, x.region.dtype)
+        are_summed = pieces > _FEW
+        self.run(_sum_pieces, (pieces, width), x, width, size, piece, totals)
+        if are_summed:
+            before = self.room(f"before {name}", pieces * width, x.region.dtype)
+            self.sums_along(totals, width, False, before, f"of {name}")
+        self.run(_sum_along, (pieces, width), x, before, int(are_summed), width, size, piece, int(is_inclusive), sums)
 
-    def sorted(self, keys: HostArray, order: HostArray, begin: int, end: int) -> HostArray:
-        """The `order` of unsigned keys, the number of each beside it, after a stable sort by some of their bits."""
+    def sorted(
+        self, keys: HostArray, order: HostArray, begin: int, end: int, name: str = ""
+    ) -> tuple[HostArray, HostArray]:
+        """Unsigned keys, and the `order` of each beside it, after a stable sort by some of their bits."""
         size = keys.size
         pieces = -(-size // _PIECE)
-        for shift in range(begin, end, _DIGIT):
+        for number, shift in enumerate(range(begin, end, _DIGIT)):
             mask = (1 << min(_DIGIT, end - shift)) - 1
-            counts, starts = self.made((mask + 1) * pieces), self.made((mask + 1) * pieces)
+            counts, starts = (self.room(f"{of} {mask}", (mask + 1) * pieces) for of in ("counts", "starts"))
             self.run(_count_digits, pieces, keys, shift, mask, pieces, counts)
-            self.sums_along(counts, 1, False, starts)
-            moved, moved_order = self.made(size, keys.region.dtype), self.made(size)
+            self.sums_along(counts, 1, False, starts, f"digits {mask}")
+            moved = self.room(f"keys {number % 2} {name}", size, keys.region.dtype)
+            moved_order = self.room(f"order {number % 2} {name}", size)
             self.run(_move_by_digit, pieces, keys, order, shift, mask, pieces, starts, moved, moved_order)
             keys, order = moved, moved_order
-        return order
+        return keys, order
 
     def ordered(self, keys: HostArray) -> HostArray:
         """Unsigned numbers in the order of the keys."""
         dtype = keys.region.dtype
         unsigned = np.dtype(f"u{dtype.itemsize}")
-        made = self.made(keys.size, unsigned)
+        made = self.room("ordered", keys.size, unsigned)
         bits = row(dense_region(keys.region.address, unsigned, (keys.size,), keys.owner))
         self.run(_order_keys, keys.size, bits, _KINDS[dtype.kind], 8 * dtype.itemsize, made)
         return made
 
     def numbered(self, size: int) -> HostArray:
-        made = self.made(size)
+        made = self.room("numbers", size)
         self.run(_number, size, made)
         return made
 
@@ -245,7 +285,9 @@ class _Work:
         words = given.region.nbytes // _WORD.itemsize
         width = words // order.size
         target = row(dense_region(given.region.address, _WORD, (words,), given.owner))
-        self.run(_gather, (order.size, width), self.copied(target), order, width, target)
+        given_now = self.room(f"given {words}", words, _WORD)
+        self._scope.bring(given_now.region, target.region)
+        self.run(_gather, (order.size, width), given_now, order, width, target)
 
 
 def row(region: Region) -> HostArray:
@@ -259,8 +301,8 @@ def _flat(given: HostArray, count: int) -> HostArray:
     return row(dense_region(region.address, region.dtype, (count,), region.owner))
 
 
-def _on(given: HostArray) -> _Work:
-    return _Work(scope_of(given.region))
+def _on(given: HostArray) -> Work:
+    return Work(scope_of(given.region))
 
 
 def scan(source: HostArray, target: HostArray, is_inclusive: bool) -> None:
@@ -280,29 +322,34 @@ def sort_pairs(keys: HostArray, values: HostArray, count: int, begin: int, end: 
     """See `radix_sort_pairs`."""
     work = _on(keys)
     first = _flat(keys, count)
-    order = work.sorted(work.ordered(first), work.numbered(count), begin, end)
+    _, order = work.sorted(work.ordered(first), work.numbered(count), begin, end)
     work.gathered(first, order)
     work.gathered(_flat(values, count * int(np.prod(values.components))), order)
 
 
 def sort_cells(
-    cells: HostArray, groups: HostArray | None, bits: int, order: HostArray, by_cell: HostArray | None
+    cells: HostArray,
+    groups: HostArray | None,
+    bits: int,
+    order: HostArray,
+    by_cell: HostArray | None,
+    rooms: dict[str, HostArray],
 ) -> None:
     """Sorts unsigned numbers of some `bits`, equal ones by group; sets their order, and the groups in it."""
     if cells.size == 0:
         return
-    work, found, keys = _on(cells), None, cells
-    groups = None if groups is None else groups.contiguous()
+    work = Work(scope_of(cells.region), rooms)
+    keys, found = cells, work.numbered(cells.size)
+    if groups is not None:
+        _, found = work.sorted(work.ordered(groups.contiguous()), found, 0, 32, "groups")
+        keys = work.room("by group", cells.size, cells.region.dtype)
+        work.run(_gather, (cells.size, 1), cells, found, 1, keys)
+    keys, found = work.sorted(keys, found, 0, bits)
+    place = order.scope
+    place.bring(order.region, found.region)
+    place.bring(cells.region, keys.region)
     if groups is not None and by_cell is not None:
-        found = work.sorted(work.ordered(groups), work.numbered(cells.size), 0, 32)
-        keys = work.copied(cells)
-        work.gathered(keys, found)
-    found = work.sorted(keys, work.numbered(cells.size) if found is None else found, 0, bits)
-    order.scope.bring(order.region, found.region)
-    work.gathered(cells, found)
-    if groups is not None and by_cell is not None:
-        by_cell.scope.bring(by_cell.region, groups.region)
-        work.gathered(by_cell, found)
+        work.run(_gather, (cells.size, 1), groups, found, 1, by_cell)
 
 
 def sort_segments(keys: HostArray, values: HostArray, count: int, ranges: Sequence[tuple[int, int]]) -> None:
@@ -314,10 +361,10 @@ def sort_segments(keys: HostArray, values: HostArray, count: int, ranges: Sequen
     starts, ends = (work.sent(np.array(column, np.int32)) for column in zip(*ranges, strict=True))
     ordered, segments = work.ordered(first), work.made(count, _WORD)
     work.run(_find_segments, count, starts, ends, len(ranges), ordered, segments)
-    order = work.sorted(ordered, work.numbered(count), 0, 32)
+    _, order = work.sorted(ordered, work.numbered(count), 0, 32)
     moved = work.made(count, _WORD)
     work.run(_gather, (count, 1), segments, order, 1, moved)
-    order = work.sorted(moved, order, 0, (2 * len(ranges)).bit_length())
+    _, order = work.sorted(moved, order, 0, (2 * len(ranges)).bit_length(), "segments")
     work.gathered(first, order)
     work.gathered(_flat(values, count), order)
 

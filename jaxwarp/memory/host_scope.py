@@ -66,8 +66,9 @@ recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jax
 class Capturer(Protocol):
     """Who keeps what is asked for, to be done whenever the capture is launched: it does not happen now."""
 
-    def add(self, what: str, run: Callable[[], object], place: Outside | None) -> None:
-        """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is in `place`."""
+    def add(self, what: str, run: Callable[[], object], place: Outside | None, objects: Sequence[Any] = ()) -> None:
+        """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is in `place`, and on
+        the arrays that `objects` have then."""
         ...
 
     def part(self) -> Capturer:
@@ -134,13 +135,15 @@ class Outside(Scope):
     def require_settled(self, what: str) -> None:
         require_settled(what)
 
-    def defers(self, what: str, run: Callable[[], object], place: Outside | None = None) -> bool:
+    def defers(
+        self, what: str, run: Callable[[], object], place: Outside | None = None, objects: Sequence[Any] = ()
+    ) -> bool:
         """Return whether a capture has taken `run`, to run it at each launch. `place`: the memory in which all of its
-        work is."""
+        work is. `objects`: meshes, trees and grids, of whose arrays it uses those that they have then."""
         capture = capturing.get()
         if capture is None:
             return False
-        capture.add(what, run, place)
+        capture.add(what, run, place, objects)
         return True
 
     def see(self, *arrays: Any) -> None:
@@ -149,13 +152,22 @@ class Outside(Scope):
         if (tape := recording.get()) is not None:
             tape.see(*arrays)
 
-    def change(self, what: str, run: Callable[[], object], reads: Sequence[Region], writes: Sequence[Region]) -> None:
+    def change(
+        self,
+        what: str,
+        run: Callable[[], object],
+        reads: Sequence[Region],
+        writes: Sequence[Region],
+        place: Outside | None = None,
+    ) -> None:
         """Changes `writes` by a function of the host that looks at `reads`, and has no derivative.
+
+        `place` is the memory in which all of its work is, if that is known.
 
         Raises:
             KernelTypeError: a tape would have to have one.
         """
-        if self.defers(what, lambda: self.change(what, run, reads, writes)):
+        if self.defers(what, lambda: self.change(what, run, reads, writes), place):
             return
         tape = recording.get()
         if tape is not None:

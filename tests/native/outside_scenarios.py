@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from native import structure_scenarios
+from native import structure_scenarios, tree_scenarios
 from native.pretended import Gpus
 
 import jaxwarp as wp
@@ -1964,6 +1964,7 @@ SCENARIOS = [
     sorts,
     runs,
     spatial_queries,
+    *tree_scenarios.SCENARIOS,
     structures,
     optimisers,
     jax_arrays,

@@ -1,0 +1,1 @@
+"""Trees by kernels: on GPUs, in programs of JAX and outside of JAX."""
