@@ -100,6 +100,15 @@ def test_a_texture_is_an_argument_by_its_id():
     assert out.list() == [3.0]
 
 
+def test_a_tape_goes_back_through_an_id_that_is_converted():
+    texture = wp.Texture2D(np.arange(4, dtype=np.float32).reshape(2, 2))
+    places, out = wp.array([(0.5, 0.5)], dtype=wp.vec2, requires_grad=True), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(look_at, 1, [wp.uint64(texture.id), places, out])
+    tape.backward(grads={out: wp.ones(1)})
+    assert places.grad.list()[0].tolist() == [2.0, 4.0]
+
+
 def test_what_is_refused_of_arrays_of_textures():
     with pytest.raises(KernelTypeError, match="expected objects Texture2D, got Texture3D") as caught:
         wp.array([wp.Texture3D(np.zeros((2, 2, 2), np.float32))], dtype=wp.Texture2D)
