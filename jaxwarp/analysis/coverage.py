@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.analysis import affine
-from jaxwarp.analysis.affine import Form, Forms
+from jaxwarp.analysis.affine import Form, Forms, forms_of
 from jaxwarp.analysis.integers.conditions import comparison, conjuncts
 from jaxwarp.analysis.thread_values import Shapes, ThreadValues
 from jaxwarp.ir.kernel import Kernel
@@ -52,7 +52,7 @@ class Coverage:
     """
 
     def __init__(self, kernel: Kernel, grid: Sequence[Any], shapes: Shapes):
-        self._kernel, self._forms = kernel, Forms(kernel, grid, shapes)
+        self._kernel, self._forms = kernel, forms_of(kernel, grid, shapes)
         self._certain: dict[Param, list[_Certain]] = {}
         for certain in _Walker(kernel, self._forms).block(kernel.body, {}):
             self._certain.setdefault(certain.store.param, []).append(certain)

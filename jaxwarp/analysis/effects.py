@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.analysis import affine
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.affine import Forms, forms_of
 from jaxwarp.analysis.coverage import Coverage
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import Loc
@@ -97,7 +97,7 @@ class Effects:
 
     def injective(self, op: Load | Store | Atomic, grid: Sequence[Any]) -> bool:
         """Do different threads provably touch different elements at `op`, whatever iterations they are in?"""
-        forms = Forms(self.kernel, grid)
+        forms = forms_of(self.kernel, grid)
         axes: list[tuple[Mapping[affine.Iterator, int], int]] = []
         for value in op.indices:
             form = forms[value]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.affine import Forms, forms_of
 from jaxwarp.analysis.integers.conditions import SWAPPED, Comparison, comparison, conjuncts
 from jaxwarp.analysis.integers.ranges import Range, all_of, both, either, extent_of, indices_of, is_inside, range_of
 from jaxwarp.analysis.thread_values import Shapes, ThreadValues
@@ -165,7 +165,7 @@ class Facts:
 
     @cached_property
     def _forms(self) -> Forms:
-        return Forms(self.kernel, self.grid, self.shapes)
+        return forms_of(self.kernel, self.grid, self.shapes)
 
     @cached_property
     def _values(self) -> ThreadValues:
