@@ -38,7 +38,7 @@ def test_utils():
 
 
 def test_what_programs_ask_of_the_machine(core):
-    """The answers say what the public names do: no memory of other GPUs, tiles without MathDx, errors that are raised."""
+    """The answers are what public names say: no memory of other GPUs, tiles without MathDx, errors that are raised."""
     assert wp._src.utils.check_p2p() is wp.is_peer_access_supported("cpu", "cpu")
     assert not core.wp_is_mathdx_enabled()
     core.wp_set_error_output_enabled(core.wp_is_error_output_enabled())

@@ -61,7 +61,8 @@ def check_p2p() -> bool:
 def _set_error_output(is_enabled: Any) -> None:
     """Accept that native code prints no errors: they are raised."""
     if is_enabled:
-        raise_for_user(NotImplementedError("wp_set_error_output_enabled: native code prints no errors: they are raised"))
+        said = "wp_set_error_output_enabled: expected False, since native code prints no errors: they are raised"
+        raise_for_user(NotImplementedError(said))
 
 
 # What programs ask Warp's library of C functions before they use a part of it.

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.textures.kernels import CLASSES, KERNELS, PLACES
 
 import jaxwarp as wp
 from jaxwarp import TextureAddressMode as Address
 from jaxwarp import TextureFilterMode as Filter
 from jaxwarp.errors import DifferentiationError, KernelTypeError
+from tests.textures.kernels import CLASSES, KERNELS, PLACES
 
 RNG = np.random.default_rng(3)
 SHAPE = (4, 5, 6)
