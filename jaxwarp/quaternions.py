@@ -93,8 +93,12 @@ class HostValue(np.ndarray):
         return part.dtype(values) if part.size > 1 else number(values[0])
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Set a part, or an attribute that a program keeps on a value: its name says more than components' letters."""
         part = None if self.type is None else self.type.parts.get(name)
         if part is None:
+            if self.type is not None and _is_own(type(self), name):
+                self.__dict__[name] = value
+                return
             parts = ", ".join({} if self.type is None else self.type.parts)
             raise KernelAttributeError(
                 f"{self.type or 'an array'} has no attribute {name}",
@@ -187,6 +191,13 @@ class HostValue(np.ndarray):
 
 # What generic programs for Warp ask of a value or its type.
 _OF_TYPES = ("_wp_scalar_type_", "_shape_", "_length_")
+
+_COMPONENTS = frozenset("xyzwrgbapq")
+
+
+def _is_own(kind: type, name: str) -> bool:
+    """Return True for the name of an attribute that only a program can mean: no part of any value, none of ours."""
+    return not (_COMPONENTS.issuperset(name) or name == "type" or name in _OF_TYPES or hasattr(kind, name))
 
 
 def _components(value: Any) -> Any:

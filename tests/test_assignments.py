@@ -156,6 +156,12 @@ def _matrix(name: str, value: Any) -> Any:
     return sparse.bsr_mv(A, wp.array([1.0, 1.0], dtype=float)).numpy()
 
 
+def _refusal(name: str, value: Any) -> str:
+    with pytest.raises(KernelValueError) as caught:
+        _matrix(name, value)
+    return caught.value.message
+
+
 def _surface(name: str, value: Any) -> Any:
     field = np.fromfunction(lambda i, j, k: i - 0.5 + 0 * (j + k), (3, 3, 3)).astype(np.float32)
     made = wp.geometry.IsoSurfaceNets(3, 3, 3)
@@ -266,6 +272,9 @@ EFFECTS: dict[tuple[str, str], Any] = {
     ("BsrMatrix", "columns"): lambda: _matrix("columns", wp.array([-1, 1], dtype=int)).tolist() == [0, 2],
     ("BsrMatrix", "offsets"): lambda: _matrix("offsets", wp.array([0, 1, 1], dtype=int)).tolist() == [1, 0],
     ("BsrMatrix", "row_counts"): lambda: _matrix("row_counts", wp.array([1, 0], dtype=int)).tolist() == [1, 0],
+    ("BsrMatrix", "nnz"): lambda: _refusal("nnz", 3).startswith("bsr_mv: A: expected columns of at least 3 elements"),
+    ("BsrMatrix", "nrow"): lambda: _refusal("nrow", 3).startswith("bsr_mv: A: expected offsets of at least 4 elements"),
+    ("BsrMatrix", "ncol"): lambda: "Incompatible 'x'" in _refusal("ncol", 3),
 }  # fmt: skip
 _TIMER = {"name": "other", "active": False, "print": False, "extra_msg": "more", "dict": {}, "skip_tape": True,
           "detailed": True}  # fmt: skip
@@ -325,6 +334,11 @@ def test_vectors_have_the_parts_of_their_type():
     assert v.tolist() == [4, 2, 3]
     with pytest.raises(KernelAttributeError, match=r"vec3.* has no attribute w\n  hint: its parts are x, y, z"):
         v.w = 1.0
+    with pytest.raises(KernelAttributeError, match="shape cannot be set"):
+        v.shape = (3, 1)
+    v.colour = "red"
+    assert v.colour == "red"
+    assert v.tolist() == [4, 2, 3]
 
 
 def test_programs_that_inherit_keep_their_own_attributes():

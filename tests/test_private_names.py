@@ -37,6 +37,15 @@ def test_utils():
     assert b.list() == [0, 1, 3]
 
 
+def test_what_programs_ask_of_the_machine(core):
+    """The answers are what public names say: no memory of other GPUs, tiles without MathDx, errors that are raised."""
+    assert wp._src.utils.check_p2p() is wp.is_peer_access_supported("cpu", "cpu")
+    assert not core.wp_is_mathdx_enabled()
+    core.wp_set_error_output_enabled(core.wp_is_error_output_enabled())
+    with pytest.raises(NotImplementedError, match="they are raised"):
+        core.wp_set_error_output_enabled(True)
+
+
 def test_cache_folder(monkeypatch, tmp_path):
     from jaxwarp._src.thirdparty.appdirs import user_cache_dir
 
@@ -89,12 +98,12 @@ def test_what_is_not_here(core):
     ):
         with pytest.raises(AttributeError, match=r"does not have|is not here"):
             read()
-    from jaxwarp._src.utils import check_p2p  # programs import what they may never use
+    from jaxwarp._src.utils import find_cuda  # programs import what they may never use
 
-    assert repr(check_p2p) == "<warp._src.utils.check_p2p, which jaxwarp does not have>"
-    with pytest.raises(AttributeError, match="check_p2p is a private name of Warp's"):
+    assert repr(find_cuda) == "<warp._src.utils.find_cuda, which jaxwarp does not have>"
+    with pytest.raises(AttributeError, match="find_cuda is a private name of Warp's"):
 
-        class Derived(check_p2p):
+        class Derived(find_cuda):
             pass
 
 

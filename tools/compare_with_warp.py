@@ -389,7 +389,7 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`numpy()`** of an array on a GPU is a copy that cannot be written, since nobody would see what is written: pass a
   changed copy to `assign`. Waiting for a device while a capture is made waits for what was queued before; Warp raises.
 - **Deterministic sums**: `config.deterministic` and the option of a module accept `NOT_GUARANTEED` alone.
-- **Textures** are arrays, on GPUs too: no handles, no arrays of textures, interpolation in float32. A coordinate that
+- **Textures** are arrays, on GPUs too: no handles of CUDA, interpolation in float32. A coordinate that
   is NaN gives NaN, or 0 in a border, and so does an infinite one that wraps. Texels have derivatives, too.
 
 ## Of Warp's own tests

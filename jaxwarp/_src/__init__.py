@@ -53,15 +53,37 @@ def type_scalar_type(dtype: Any) -> Any:
     return types.element_scalar(types.as_dtype(dtype))
 
 
+def check_p2p() -> bool:
+    """Return False: no GPU reads the memory of another one (`is_peer_access_supported`)."""
+    return False
+
+
+def _set_error_output(is_enabled: Any) -> None:
+    """Accept that native code prints no errors: they are raised."""
+    if is_enabled:
+        said = "wp_set_error_output_enabled: expected False, since native code prints no errors: they are raised"
+        raise_for_user(NotImplementedError(said))
+
+
+# What programs ask Warp's library of C functions before they use a part of it.
+_ANSWERS = {
+    "wp_is_mathdx_enabled": lambda: 0,  # tiles do without NVIDIA's MathDx
+    "wp_is_error_output_enabled": lambda: 0,
+    "wp_set_error_output_enabled": _set_error_output,
+}
+
+
 class _Functions:
-    """Warp's library of C functions, of which programs call two kinds.
+    """Warp's library of C functions, of which programs call three kinds.
 
     `wp_builtin_NAME_TYPES(a, b, result)` calls a function of the language on values; `wp_array_inner_float_host` is
-    `utils.array_inner` of memory by its addresses.
+    `utils.array_inner` of memory by its addresses; `wp_is_mathdx_enabled` and so on say what the library has.
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("wp_builtin_"):
+        if name in _ANSWERS:
+            function = _ANSWERS[name]
+        elif name.startswith("wp_builtin_"):
             function = _builtin(name.removeprefix("wp_builtin_"))
         elif name.startswith("wp_array_inner_"):
             function = _inner(*name.removeprefix("wp_array_inner_").partition("_")[::2])
@@ -174,7 +196,7 @@ _NAMES: dict[str, dict[str, Any]] = {
         "type_scalar_type": type_scalar_type,
     },
     "context": {"runtime": _Runtime(), "user_modules": {}},
-    "utils": {},
+    "utils": {"check_p2p": check_p2p},
     "thirdparty": {},
     "thirdparty.appdirs": {"user_cache_dir": user_cache_dir},
 }

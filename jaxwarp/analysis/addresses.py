@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxwarp.analysis import affine
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.affine import forms_of
 from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import analyze, told_apart
 from jaxwarp.analysis.guards import Guards
@@ -37,7 +37,7 @@ class Addresses:
     def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None):
         self.kernel = kernel
         self.grid = list(grid) if grid is not None else [None] * kernel.grid_rank
-        self.forms = Forms(kernel, self.grid, shapes)
+        self.forms = forms_of(kernel, self.grid, shapes)
         # What counts the iterations of a loop: the iterator of its forms, or its index.
         self.counters: dict[Any, Op] = {}
         for op in walk(kernel.body):

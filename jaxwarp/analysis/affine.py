@@ -7,6 +7,7 @@ wraps, and a form that may wrap is no form.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +119,20 @@ class Forms:
                 return _call(op.builtin.name, *args)
             case _:
                 return None
+
+
+# Several analyses of one launch come one after the other.
+_KEPT = 8
+
+
+def forms_of(kernel: Kernel, grid: Sequence[Any], shapes: Mapping[Param, Sequence[Any]] | None = None) -> Forms:
+    """Return the affine forms of a kernel's integer values, see `Forms`; nobody changes them."""
+    return _kept(kernel, tuple(grid), tuple((param, tuple(shape)) for param, shape in (shapes or {}).items()))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _kept(kernel: Kernel, grid: tuple[Any, ...], shapes: tuple[tuple[Param, tuple[Any, ...]], ...]) -> Forms:
+    return Forms(kernel, grid, dict(shapes))
 
 
 def _call(name: str, *args: Any) -> Form | None:

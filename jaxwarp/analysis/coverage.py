@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.analysis import affine
-from jaxwarp.analysis.affine import Form, Forms
+from jaxwarp.analysis.affine import Form, Forms, forms_of
 from jaxwarp.analysis.integers.conditions import comparison, conjuncts
-from jaxwarp.analysis.thread_values import ThreadValues
+from jaxwarp.analysis.thread_values import Shapes, ThreadValues
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, For, If, Param, Size, Store, Value, walk
+from jaxwarp.unlocked import cached_property
 
 # Products of constant indices are enumerated; a store per element of a larger block is not code that people write.
 _MAX_CONSTANT_ELEMENTS = 1 << 16
@@ -41,14 +42,32 @@ class _Certain:
     limits: Limits
 
 
-def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> bool:
-    """Do the certain stores of a launch that is not empty reach every element?"""
-    written: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    values = ThreadValues(kernel, [it.symbol for it in forms.grid], forms.shapes)
-    for certain in _Walker(kernel, forms).block(kernel.body, {}):
-        if certain.store.param is param and (split := _split(certain, forms, values, shape)):
-            written.setdefault(split[0], set()).add(split[1])
-    return any(_all_offsets(strides, found, shape) for strides, found in written.items())
+class Coverage:
+    """The certain stores of a launch that is not empty.
+
+    Args:
+        kernel: the kernel.
+        grid: launch extents; an entry that is no integer is unknown.
+        shapes: extents of arrays, likewise.
+    """
+
+    def __init__(self, kernel: Kernel, grid: Sequence[Any], shapes: Shapes):
+        self._kernel, self._forms = kernel, forms_of(kernel, grid, shapes)
+        self._certain: dict[Param, list[_Certain]] = {}
+        for certain in _Walker(kernel, self._forms).block(kernel.body, {}):
+            self._certain.setdefault(certain.store.param, []).append(certain)
+
+    @cached_property
+    def _values(self) -> ThreadValues:
+        return ThreadValues(self._kernel, [it.symbol for it in self._forms.grid], self._forms.shapes)
+
+    def covers(self, param: Param, shape: Sequence[Any]) -> bool:
+        """Do the certain stores reach every element of an array?"""
+        written: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+        for certain in self._certain.get(param, ()):
+            if split := _split(certain, self._forms, self._values, shape):
+                written.setdefault(split[0], set()).add(split[1])
+        return any(_all_offsets(strides, found, shape) for strides, found in written.items())
 
 
 class _Walker:

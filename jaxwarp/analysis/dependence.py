@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.affine import forms_of
 from jaxwarp.analysis.indirect_indices import arrays_that_count
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Value, While
@@ -82,7 +82,7 @@ class Dependence:
         shapes: Mapping[Param, Sequence[int | None]] | None = None,
         as_written: bool = False,
     ):
-        self.forms = Forms(kernel, grid, shapes)
+        self.forms = forms_of(kernel, grid, shapes)
         self.shapes = shapes or {}
         self.as_written = as_written
         self.locals = frozenset(kernel.locals)

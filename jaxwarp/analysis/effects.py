@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxwarp.analysis import affine, coverage
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis import affine
+from jaxwarp.analysis.affine import Forms, forms_of
+from jaxwarp.analysis.coverage import Coverage
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import Loc
 from jaxwarp.ir.kernel import Kernel
@@ -55,6 +56,7 @@ class Effects:
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.access = _accesses(kernel)
+        self._coverage: tuple[Any, Coverage] | None = None  # of the launch that was last asked about
 
     def __getitem__(self, param: Param) -> Access:
         return self.access[param]
@@ -85,11 +87,17 @@ class Effects:
             return True
         if any(isinstance(n, int) and n == 0 for n in grid):
             return False
-        return coverage.covers(self.kernel, Forms(self.kernel, grid, {**(others or {}), param: shape}), param, shape)
+        shapes = {**(others or {}), param: shape}
+        # Questions about the arrays of one launch come one after the other.
+        key = tuple(grid), tuple((p, tuple(s)) for p, s in shapes.items())
+        last = self._coverage
+        if last is None or last[0] != key:
+            self._coverage = last = key, Coverage(self.kernel, grid, shapes)
+        return last[1].covers(param, shape)
 
     def injective(self, op: Load | Store | Atomic, grid: Sequence[Any]) -> bool:
         """Do different threads provably touch different elements at `op`, whatever iterations they are in?"""
-        forms = Forms(self.kernel, grid)
+        forms = forms_of(self.kernel, grid)
         axes: list[tuple[Mapping[affine.Iterator, int], int]] = []
         for value in op.indices:
             form = forms[value]

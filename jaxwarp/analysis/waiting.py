@@ -19,8 +19,11 @@ from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, 
 
 def waits(kernel: Kernel, grid: Grid | None = None) -> bool:
     """May a thread wait, in some loop, for what another one does when it has left that loop?"""
+    if not any(isinstance(op, Atomic) for op in walk(kernel.body)):
+        return False
     loops = dict(_loops(kernel.body, None))
-    watched = [(loop, param) for loop in loops if isinstance(loop, While) for param in _Watch(loop, kernel).params()]
+    trying = [loop for loop in loops if isinstance(loop, While) and any(map(_has_atomic, loop.blocks))]
+    watched = [(loop, param) for loop in trying for param in _Watch(loop, kernel).params()]
     if not watched:
         return False
     ownership = ownership_of(kernel, grid)
@@ -29,6 +32,10 @@ def waits(kernel: Kernel, grid: Grid | None = None) -> bool:
         for loop, param in watched
         if param not in kernel.locals
     )
+
+
+def _has_atomic(block: Block) -> bool:
+    return any(isinstance(op, Atomic) for op in walk(block))
 
 
 def _loops(block: Block, around: Op | None) -> Iterator[tuple[Op, Op]]:

@@ -33,11 +33,13 @@ from jaxwarp.types import (
     Scalar,
     Struct,
     as_dtype,
+    as_element,
     element_scalar,
     element_shape,
     float32,
     matrix,
     struct_of,
+    uint64,
     vector,
 )
 
@@ -97,6 +99,7 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             raise KernelTypeError(f"{name}(...): an array at an address has a shape and no data", hint="pass shape=")
         return _of_program(name, ptr, dtype, shape, strides)
     require_outside(f"{name}(...) of data")
+    objects, data, dtype = _by_ids(name, data, dtype)
     place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
     if data is None:
@@ -126,11 +129,39 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             hint=f"write array(data, dtype=...) for any number of axes, or reshape the data to {ndim}",
         )
     made.begin(bool(requires_grad))
+    if objects:
+        made.__dict__["objects"] = objects  # they live as long as the array
     if grad is not None:
         made.grad = grad
     if retain_grad:
         made.retain_grad = True
     return made
+
+
+def _by_ids(name: str, data: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
+    """Return the objects in data of a class whose objects have ids, their ids in the places of them, and uint64.
+
+    Other data and types are returned as they are.
+    """
+    kind = None if dtype is Any else struct_of(as_dtype(dtype)) or as_dtype(dtype)
+    if not isinstance(kind, Struct) or as_element(kind) is kind:
+        return [], data, dtype
+    objects: list[Any] = []
+
+    def number(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [number(v) for v in value]
+        if value is None or isinstance(value, (int, np.integer)):
+            return 0 if value is None else value
+        if struct_of(type(value)) != kind:
+            raise KernelTypeError(
+                f"{name}(...): data: expected objects {kind!r}, got {type(value).__name__}",
+                hint=f"pass a list of {kind!r}(...), or of their ids",
+            )
+        objects.append(value)
+        return int(value.id)
+
+    return objects, number(data) if isinstance(data, (list, tuple)) else data, uint64
 
 
 def _of_program(name: str, ptr: Address, dtype: Any, shape: Any, strides: Any) -> ArrayHandle:

@@ -24,6 +24,7 @@ from jaxwarp.types import (
     Named,
     Scalar,
     Struct,
+    bool_,
     element_scalar,
     element_shape,
     id_leaves,
@@ -92,6 +93,8 @@ class _Found:
     def leaf(self, column: int, name: str, type_: Any) -> Any:
         """An array in memory, or a value that is read."""
         element = type_.dtype if isinstance(type_, Array) else type_
+        if element is bool_:
+            return self.call("ne", self.leaf(column, name, int32), self.frame.constant(0, int32))
         memory, start = self.field(element_scalar(element).name), self.entry(column)
         if not isinstance(type_, Array):
             return self.value(memory, start, type_)
@@ -100,8 +103,11 @@ class _Found:
             given = self.call("ge", count, self.constant(0))
             count = self.call("max", count, self.constant(0))
         extent = self.frame.ops.cast_scalar(int32, count)
-        place = InMemory(start, count, self.entry(column + 2))
-        return View(memory, element, (Axis(extent=extent),), given, place)
+        stride = self.entry(column + 2)
+        axes = [Axis(extent=extent)]
+        if type_.ndim == 2:  # rows side by side: as far apart as they are long
+            axes.append(Axis(extent=self.frame.ops.cast_scalar(int32, stride)))
+        return View(memory, element, tuple(axes), given, InMemory(start, count, stride))
 
     def value(self, memory: ir.Param, start: ir.Value, dtype: Any) -> Any:
         count = math.prod(element_shape(dtype))

@@ -14,6 +14,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.rows import rows_of
 from jaxwarp.structs.instances import METHODS
 from jaxwarp.types import Mat, Scalar, as_dtype, element_scalar, element_shape, matrix
@@ -46,10 +47,7 @@ class BsrMatrix:
 
     __slots__ = ("__weakref__", "places", "status")  # no part of the value: the class of each type has a `__dict__`
     __array_ufunc__ = None  # operators beside arrays of NumPy are the matrix's
-    _SETTABLE = ("offsets", "columns", "values", "row_counts")
-    _HINTS = dict.fromkeys(("nrow", "ncol"), "make another one: bsr_zeros(rows, columns, block_type)") | {
-        "nnz": "nnz_sync() makes it what the offsets say"
-    }
+    _SETTABLE = ("nrow", "ncol", "nnz", "offsets", "columns", "values", "row_counts")
     _CALLED = "BsrMatrix"
     block_type: ClassVar[Any]
     __jaxwarp_open__ = "say what its blocks are: BsrMatrix[float], BsrMatrix[wp.mat33]"
@@ -71,7 +69,9 @@ class BsrMatrix:
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets a field. Arrays are taken as they are, not copied."""
+        """Set a field. Arrays are taken as they are, not copied; functions of matrices look whether sizes fit them."""
+        if name in _SIZES:
+            value = require_extent("BsrMatrix", name, value)
         if name == "values" and isinstance(value, HostArray) and value.dtype != self.block_type:
             raise KernelTypeError(
                 f"BsrMatrix: values: expected an array of {self.block_type}, got one of {value.dtype}",
@@ -79,7 +79,7 @@ class BsrMatrix:
             )
         if name not in ("values", "nnz"):
             object.__setattr__(self, "places", object())
-        METHODS["__setattr__"](self, name, int(value) if name in ("nrow", "ncol", "nnz") else value)
+        METHODS["__setattr__"](self, name, value)
 
     def __reduce__(self) -> Any:
         return _rebuilt, (self.block_type, dict(vars(self)))
@@ -200,8 +200,9 @@ class BsrMatrix:
             self.status.zero_()
 
 
+_SIZES = ("nrow", "ncol", "nnz")
 _FIELDS = {
-    **dict.fromkeys(("nrow", "ncol", "nnz"), int),
+    **dict.fromkeys(_SIZES, int),
     **dict.fromkeys(("offsets", "row_counts", "columns"), wp.array[int]),
 }
 
@@ -224,7 +225,7 @@ def bsr_matrix_t(dtype: Any) -> Any:
 
 @functools.cache
 def _class_of(block: Any) -> Any:
-    sizes = {name: dataclasses.field(default=0, metadata={"static": True}) for name in ("nrow", "ncol", "nnz")}
+    sizes = {name: dataclasses.field(default=0, metadata={"static": True}) for name in _SIZES}
     said = {"__doc__": BsrMatrix.__doc__, "__module__": __name__, "block_type": block}
     fields = {**_FIELDS, "values": wp.array[block]}
     made = type(f"BsrMatrix[{block!r}]", (BsrMatrix,), {**sizes, **said, "__annotations__": fields})

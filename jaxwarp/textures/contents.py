@@ -72,6 +72,22 @@ def texels_of(data: Any, image: Image) -> Any:
     return _owned(data).reshape(math.prod(image.sizes), image.channels)
 
 
+def decoded(texels: Any) -> Any:
+    """The texels as the numbers that samples are made of, float32: as they are, or a copy."""
+    dtype = texels.region.dtype if isinstance(texels, HostArray) else texels.dtype
+    if dtype == np.float32:
+        return texels
+    values = np.asarray(texels.numpy() if isinstance(texels, HostArray) else texels)
+    largest = _LARGEST.get(dtype.name)
+    numbers = values.astype(np.float32)
+    if largest is None:
+        return numbers
+    return np.maximum(numbers / np.float32(largest), np.float32(-1.0))
+
+
+_LARGEST = {"uint8": 255, "uint16": 65535, "int8": 127, "int16": 32767}
+
+
 def numbers_of(array: HostArray) -> HostArray:
     """An array, whose vectors are another axis."""
     return array.view(element_scalar(array.dtype)) if isinstance(array.dtype, Vec) else array

@@ -14,6 +14,8 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids.living import id_of
+from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -21,7 +23,7 @@ from jaxwarp.memory.devices import CPU
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.textures import contents
 from jaxwarp.textures.modes import TextureAddressMode, TextureFilterMode
-from jaxwarp.types import HANDLE
+from jaxwarp.types import HANDLE, Array, Named, set_fields
 
 _CLAMP = TextureAddressMode.CLAMP
 
@@ -81,8 +83,8 @@ class Texture:
 
     @property
     def id(self) -> Any:
-        """Itself."""
-        return self
+        """The number by which kernels find the texture, outside of JAX; in JAX, where it is a value, itself."""
+        return id_of(self)
 
     @property
     def device(self) -> Any:
@@ -140,10 +142,12 @@ class Texture:
         given = src.data if isinstance(src, Texture) else src
         image = self._fitting("copy_from", src, given, "source")
         if self.device.is_cpu:
-            self.__dict__["texels"] = contents.texels_of(given, image)
+            set_fields(self, texels=contents.texels_of(given, image))
             return
         numbers = contents.numbers_of(given).contiguous() if isinstance(given, HostArray) else np.asarray(given)
-        self.texels.assign(numbers.reshape(*self.texels.shape))
+        own = self.texels if self.texels.is_writable else self.texels.new_like()  # others are found by the id
+        own.assign(numbers.reshape(*own.shape))
+        set_fields(self, texels=own)
 
     @boundary
     def copy_to(self, dst: Any) -> None:
@@ -308,6 +312,16 @@ def _init(  # noqa: PLR0913 - as Warp has it
     self.__dict__.update(zip(_ADDRESS_MODES, modes, strict=True))
     self.__dict__.update(normalized_coords=bool(normalized_coords), num_mip_levels=len(between))
 
+
+# Found by its id, a texture has texels of one type, and the modes and sizes that it has when the kernel runs.
+_NAMED = Named(
+    frozenset(("levels",)),
+    {"width": 1, "height": 1, "depth": 1, "num_mip_levels": 1, "texels": 1},
+    {"texels": Array(wp.float32, 2)},
+    contents.decoded,
+)
+for _kind in (Texture1D, Texture2D, Texture3D):
+    give_ids(_kind, _NAMED)
 
 for _kind in (Texture, Texture1D, Texture2D, Texture3D):
     setattr(_kind, HANDLE, True)

@@ -17,6 +17,7 @@ from jaxwarp.types.elements import Quaternion as Quaternion
 from jaxwarp.types.elements import Transformation as Transformation
 from jaxwarp.types.elements import Vector as Vector
 from jaxwarp.types.elements import as_dtype as as_dtype
+from jaxwarp.types.elements import as_element as as_element
 from jaxwarp.types.elements import element_scalar as element_scalar
 from jaxwarp.types.elements import element_shape as element_shape
 from jaxwarp.types.elements import matrix as matrix

@@ -12,7 +12,8 @@ import numpy as np
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.types.aggregates import Aggregate, Element, Mat, Quat, Transform, Vec
-from jaxwarp.types.scalars import PYTHON_TYPES, SCALAR_BY_DTYPE, Scalar
+from jaxwarp.types.ids import NAMED
+from jaxwarp.types.scalars import PYTHON_TYPES, SCALAR_BY_DTYPE, Scalar, uint64
 from jaxwarp.types.structs import Struct, struct_of
 
 
@@ -35,6 +36,16 @@ def as_dtype(t: Any) -> Any:
         return SCALAR_BY_DTYPE[np.dtype(t)]
     except (TypeError, ValueError, KeyError):
         raise KernelTypeError(f"{t!r} is not a type of the kernel language", hint=_hint(t)) from None
+
+
+def as_element(t: Any) -> Any:
+    """The type of an array's elements that an annotation means: of textures, meshes and the like, their ids.
+
+    Raises:
+        KernelTypeError: `t` is not a scalar, vector, matrix or struct type.
+    """
+    found = as_dtype(t)
+    return uint64 if isinstance(found, Struct) and hasattr(found.kind, NAMED) else found
 
 
 OPEN = "__jaxwarp_open__"

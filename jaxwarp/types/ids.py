@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +24,14 @@ class Named:
     Attributes:
         optional: the leaves that may be None.
         nothing: of the object that 0 names, elements of arrays, which read as zeros, and numbers that are not 0.
+        types: leaves that kernels find as another type than the class has, which `stored` makes of them.
+        stored: makes of an array, a leaf that `types` has, what kernels find.
     """
 
     optional: frozenset[str] = frozenset()
     nothing: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
+    stored: Callable[[Any], Any] | None = None
 
 
 class Changes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary, guarded, raise_for_user
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.types.ids import Id
 
 # True of a struct whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64, or made one.
 HANDLE = "__jaxwarp_handle__"
@@ -39,8 +40,8 @@ class Scalar:
 
     @boundary
     def __call__(self, value: Any = 0) -> Any:
-        if self.name == "uint64" and getattr(type(value), HANDLE, False):
-            return value
+        if self.name == "uint64" and (type(value) is Id or getattr(type(value), HANDLE, False)):
+            return value  # it stands for the object, which a tape goes back to
         if self.is_int and type(value) is int:
             value = self.wrapped(value)
         # Of None NumPy makes NaN, and of text bfloat16 a crash.

@@ -11,7 +11,7 @@ from typing import Any
 from jaxwarp.boundary import boundary, call_for_user, guarded
 from jaxwarp.types.aggregates import Vec
 from jaxwarp.types.arrays import Array
-from jaxwarp.types.ids import Id
+from jaxwarp.types.ids import NAMED, Id
 from jaxwarp.types.scalars import HANDLE, float32, float64, int32, int64, uint32
 
 ABSENT_HINTS = "__jaxwarp_absent_hints__"
@@ -145,7 +145,9 @@ def leaves_in_handles(name: str, t: object) -> list[str]:
 def id_leaves(struct: Struct) -> list[list[tuple[str, Any]]]:
     """The leaves of a class whose objects have ids, each with the types that it may have, if its annotation leaves that
     open: kernels ask for one of these."""
-    return [_typed_leaves(name.removeprefix("."), type_) for name, type_ in leaves_of("", struct)]
+    named = getattr(struct.kind, NAMED, None)
+    found = [(name.removeprefix("."), type_) for name, type_ in leaves_of("", struct)]
+    return [_typed_leaves(name, named.types.get(name, type_) if named else type_) for name, type_ in found]
 
 
 def _typed_leaves(name: str, type_: Any) -> list[tuple[str, Any]]:

@@ -216,3 +216,18 @@ def test_a_comparison_with_a_sum_that_wraps_says_nothing_of_its_operands(name: s
     machine = Watching(make.kernel(), (256,), [np.arange(-128, 128, dtype=np.int8), np.zeros(256, np.int8)])
     machine.run(False)
     assert machine.seen > 10
+
+
+def test_a_question_looks_only_at_what_it_is_made_of():
+    """Of a thousand values that are chosen one from the other, a question about another value looks at none."""
+    make = Make()
+    y = make.array(None, dtype=int32)
+    i = make.tid(0)
+    asked = make.op("add", i, make.i(1))
+    value = i
+    for k in range(1000):
+        value = make.op("select", make.op("lt", value, make.i(k)), make.op("add", value, make.i(k)), i)
+    make.store(y, [asked], value)
+    facts = Facts(make.kernel(), (8,))
+    assert facts[asked] == (1, 8)
+    assert len(facts._settled) < 5

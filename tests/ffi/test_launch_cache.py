@@ -212,3 +212,30 @@ def test_importing_starts_no_backend():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment
     )
     assert (run.stdout, run.returncode) == ("3\n", 0), run.stderr
+
+
+@wp.func
+def halved(x: float):
+    return 0.5 * x
+
+
+def quarter(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = halved(halved(x[i]))
+
+
+def quarter_of_other_lines(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = halved(halved(x[i]))
+
+
+def test_kernels_of_the_same_lines_are_one():
+    """Calls on the way to a line count: lowered again, they are other objects."""
+    found = []
+    for function in (quarter, quarter, quarter_of_other_lines):
+        lowered = wp.kernel(function).specialize((wp.array[float],))
+        object.__setattr__(lowered, "name", "quarter")
+        found.append(launch_module.intern_kernel(lowered))
+    assert found[0] is found[1]
+    assert found[0] is not found[2]
+    assert found[0].digest == found[2].digest

@@ -159,7 +159,6 @@ def test_copies_that_do_not_fit_are_refused():
         (lambda: wp.Texture2D(DATA).cuda_array, KernelTypeError, "only supported for CUDA textures"),
         (lambda: wp.Texture2D(DATA).cuda_surface, KernelTypeError, "only supported for CUDA textures"),
         (lambda: setattr(wp.Texture2D(DATA), "width", 3), KernelTypeError, "width cannot be set"),
-        (lambda: wp.array([wp.Texture2D(DATA)], dtype=wp.Texture2D), KernelTypeError, "cannot be in memory"),
     ],
 )
 def test_what_is_refused(make, error, message):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.affine import Forms
+from jaxwarp.analysis.affine import Forms, forms_of
 from jaxwarp.analysis.integers.conditions import SWAPPED, Comparison, comparison, conjuncts
 from jaxwarp.analysis.integers.ranges import Range, all_of, both, either, extent_of, indices_of, is_inside, range_of
 from jaxwarp.analysis.thread_values import Shapes, ThreadValues
@@ -76,15 +76,22 @@ class Facts:
         self.around: dict[Op, Known | None] = {}
         self.inside: dict[Op, Known | None] = {}  # where the body of a loop begins
         self.made: dict[Value, Op] = {}
+        self._places: dict[Value, int] = {}  # among the results of the branch that makes it
+        self._names: dict[Value, Any] = {}
+        self._conjuncts: dict[tuple[Value, bool], list[tuple[Value, bool]]] = {}
+        self._mentions: dict[tuple[Known, Any], tuple[Known, ...]] = {}
         self._carried: dict[Value, tuple[For | While, int]] = {}  # and results of loops
         self._indices: dict[Value, For] = {}
         self._branches: dict[tuple[Value, bool, Known | None], Known | None] = {}
         self._ranges: dict[tuple[Value, Known | None], Range] = {}
         self._limits: dict[Known, _Limits] = {}
+        self._named_in: dict[Known, frozenset[Any]] = {}
         self._assumed: dict[Value, Range] = {}  # of carried values, while their loop is looked at
         self._nonempty: Param | None = None
-        self._work, self._is_filled = 0, False
+        self._work = 0
         self._settled: dict[Value, Range] = {}  # whatever is assumed
+        self._needed: set[Value] = set()  # that have been asked for, and those that they are made of
+        self._looked_at: set[Known] = set()
         self._place(kernel.body, None)
 
     def __getitem__(self, value: Value) -> Range:
@@ -107,16 +114,16 @@ class Facts:
 
     def under(self, value: Value, known: Known | None) -> Range:
         """Return the range of a value where conditions hold."""
-        return self._range(value, known, self._begin())
+        return self._range(value, known, self._begin([value], known))
 
     def result(self, op: Call, known: Known | None = None) -> Range | None:
         """Return the range of the exact result of an operation on integers, which may be beyond its type."""
-        return self._result(op, known, self._begin()) if all(a.type.is_int for a in op.args) else None
+        return self._result(op, known, self._begin(op.args, known)) if all(a.type.is_int for a in op.args) else None
 
-    def _begin(self) -> int:
+    def _begin(self, values: Sequence[Value], known: Known | None) -> int:
         """Begin with a question: return how deep to look for an answer."""
         if self.exact is None:
-            self._fill()
+            self._fill(values, known)
         self._work = _MOST_WORK
         return _DEEPEST
 
@@ -139,6 +146,11 @@ class Facts:
 
     def name(self, value: Value) -> Any:
         """Return what is equal for values that are equal: extents and constants are made where they are needed."""
+        if value not in self._names:
+            self._names[value] = self._named(value)
+        return self._names[value]
+
+    def _named(self, value: Value) -> Any:
         match self.made.get(value):
             case Const(value=number):
                 return "const", number
@@ -153,19 +165,56 @@ class Facts:
 
     @cached_property
     def _forms(self) -> Forms:
-        return Forms(self.kernel, self.grid, self.shapes)
+        return forms_of(self.kernel, self.grid, self.shapes)
 
     @cached_property
     def _values(self) -> ThreadValues:
         return ThreadValues(self.kernel, self.grid, self.shapes)
 
-    def _fill(self) -> None:
-        """Look at values in program order, once, so that what a value is made of is known when it is asked for."""
-        if not self._is_filled:
-            self._is_filled = True
-            for value in _values(self.kernel.body):
-                if value.type.is_int:
-                    self._settled[value] = self.under(value, None)
+    def _fill(self, values: Sequence[Value], known: Known | None) -> None:
+        """Look at what values are made of, in program order, so that it is known when they are asked for."""
+        left = [*values, *self._tested(known)]
+        added = list[Value]()
+        while left:
+            value = left.pop()
+            if value not in self._needed:
+                self._needed.add(value)
+                added.append(value)
+                left += self._sources(value)
+        order = self._order if added else {}
+        for value in sorted(added, key=lambda v: order[v]):
+            if value.type.is_int:
+                self._work = _MOST_WORK
+                self._settled[value] = self._range(value, None, _DEEPEST)
+
+    @cached_property
+    def _order(self) -> dict[Value, int]:
+        return {value: number for number, value in enumerate(_values(self.kernel.body))}
+
+    def _sources(self, value: Value) -> Iterator[Value]:
+        """Yield what the range of a value may be made of."""
+        if value in self._carried:
+            loop, position = self._carried[value]
+            yield from (loop.inits[position], loop.body.results[position])
+            yield from (*self._tested(self.around[loop]), *self._tested(self.inside[loop]))
+        elif value in self._indices:
+            yield from (self._indices[value].start, self._indices[value].stop, self._indices[value].step)
+        match self.made.get(value):
+            case If() as op:
+                place = self._places[value]
+                yield from (op.condition, op.then.results[place], op.orelse.results[place])
+            case Call(args=args):
+                yield from args
+            case _:
+                pass
+
+    def _tested(self, known: Known | None) -> Iterator[Value]:
+        """Yield what is compared by the conditions that hold, of each condition once."""
+        for each in _chain(known):
+            if each in self._looked_at:
+                return
+            self._looked_at.add(each)
+            yield from (each.test or ("",))[1:]
 
     # Where conditions hold
 
@@ -175,6 +224,7 @@ class Facts:
             match op:
                 case If():
                     self.made.update(dict.fromkeys(op.results, op))
+                    self._places.update((result, place) for place, result in enumerate(op.results))
                     self._place(op.then, self._with(op.condition, True, around))
                     self._place(op.orelse, self._with(op.condition, False, around))
                 case For():
@@ -198,10 +248,16 @@ class Facts:
         key = condition, truth, around
         if key not in self._branches:
             known = around
-            for value, holds in conjuncts(condition, truth, self.made):
+            for value, holds in self._conjuncts_of(condition, truth):
                 known = Known(value, holds, comparison(value, holds, self.made), known)
             self._branches[key] = known
         return self._branches[key]
+
+    def _conjuncts_of(self, condition: Value, truth: bool) -> list[tuple[Value, bool]]:
+        key = condition, truth
+        if key not in self._conjuncts:
+            self._conjuncts[key] = list(conjuncts(condition, truth, self.made))
+        return self._conjuncts[key]
 
     # Ranges
 
@@ -256,7 +312,7 @@ class Facts:
                 least, most = extent_of(self.shapes.get(param, param.shape)[axis])
                 return max(least, int(param is self._nonempty)), most
             case If() as op:
-                place = op.results.index(value)
+                place = self._places[value]
                 return self._chosen(op.condition, op.then.results[place], op.orelse.results[place], known, depth)
             case Call(builtin=row, args=(condition, a, b)) if row.name == "select":
                 return self._chosen(condition, a, b, known, depth)
@@ -319,7 +375,7 @@ class Facts:
             return found
         name, others = self.name(value), set[int | None]()
         # What the outermost says first: those further in are compared with values that it limits.
-        for each in reversed([*_chain(known)]):
+        for each in self._mentioning(known, name):
             limits = self._said(each, depth)
             found = both(found, limits.ranges.get(name, found))
             others.add(limits.others.get(name))
@@ -329,6 +385,33 @@ class Facts:
         while most in others:
             most -= 1
         return least, most
+
+    def _mentioning(self, known: Known, name: Any) -> tuple[Known, ...]:
+        """Return those of the conditions that hold that may limit what has a name, the outermost first."""
+        missing, at = list[Known](), known
+        while at is not None and (at, name) not in self._mentions:
+            missing.append(at)
+            at = at.around
+        found = () if at is None else self._mentions[at, name]
+        for each in reversed(missing):
+            if each.test is not None and name in self._named_by(each):
+                found = (*found, each)
+            self._mentions[each, name] = found
+        return found
+
+    def _named_by(self, known: Known) -> frozenset[Any]:
+        """Return the names of what a comparison may limit: of its operands, and of what these are made of."""
+        if known not in self._named_in:
+            assert known.test is not None
+            names, left = set[Any](), list(known.test[1:])
+            for value in left:  # which grows
+                name = self.name(value)
+                op = self.made.get(value)
+                if name not in names and isinstance(op, Call) and op.builtin.name in _ADDING:
+                    left += op.args
+                names.add(name)
+            self._named_in[known] = frozenset(names)
+        return self._named_in[known]
 
     def _said(self, known: Known, depth: int) -> _Limits:
         """The limits of values by a comparison, and those of what these are made of by adding constants."""
@@ -368,6 +451,9 @@ class Facts:
             case _:
                 pass
 
+
+# What a limit of the result says something of the operands: the cases of `_limit`.
+_ADDING = frozenset(("add", "sub", "cast"))
 
 REDUCING = frozenset(("mod", "div", "floordiv", "shr", *SWAPPED))
 """What makes numbers smaller, and of numbers that have wrapped ones that are no more than they seem; and compares."""

@@ -41,6 +41,7 @@ from jaxwarp.types import (
     Named,
     Scalar,
     Struct,
+    bool_,
     element_scalar,
     element_shape,
     float16,
@@ -63,12 +64,17 @@ _MIDDLE = 4096  # bytes on both sides of where memory begins, as an array
 
 
 _CLASSES: list[type] = []
+# Of these classes: the struct that tables are, and the tables in each memory.
+_types: list[Struct] = []
+_tables: dict[Outside, Tables] = {}
 
 
 def give_ids(kind: type, named: Named) -> None:
-    """Lets kernels find the objects of a class by their ids."""
+    """Lets kernels find the objects of a class by their ids: modules are imported when a program first needs them."""
     setattr(kind, NAMED, named)
     _CLASSES.append(kind)
+    _types.clear()
+    _tables.clear()
 
 
 class Tables:
@@ -251,10 +257,12 @@ class _Table:
                 if isinstance(leaf, np.ndarray) and leaf.flags.writeable:
                     self._open.add(row)
                 continue
-            if leaf is None or not _is_of(leaf, element_scalar(type_.dtype)):
+            stored = self._stored(name, leaf)
+            if leaf is None or not _is_of(stored, element_scalar(type_.dtype)):
                 found.append(None)
                 continue
-            region, copied = _region(self._place, leaf, f"{self._struct!r}: {name}")
+            region, copied = _region(self._place, stored, f"{self._struct!r}: {name}")
+            copied = copied if stored is leaf else [copied, stored]
             found.append(region)
             # On the host without an owner: what nobody else has is changed in place, see `held.are_held_alone`.
             regions.append(replace(region, owner=None) if self._place is HOST else region)
@@ -263,11 +271,23 @@ class _Table:
         self._seen[one.row] = regions, copies
         keep(value, self, one.number)
 
+    def _stored(self, name: str, leaf: Any) -> Any:
+        """Return what kernels find of an array, which is not changed in place if that is a copy."""
+        if leaf is None or name not in self._named.types or self._named.stored is None:
+            return leaf
+        stored = self._named.stored(leaf)
+        if stored is not leaf:
+            if isinstance(leaf, np.ndarray):
+                leaf.flags.writeable = False
+            elif isinstance(leaf, HostArray):
+                leaf.is_writable = False
+        return stored
+
     def _set(self, row: int, number: int, leaves: Sequence[Any]) -> None:
         """A row: of arrays, regions, or None; of values, these. 0 in place of a leaf: there is nothing."""
         entries, column = self._rows[row], self._values
         for k, ((name, type_), leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
-            scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
+            scalar = _scalar_of(type_)
             size, zeros = scalar.numpy.itemsize, self._place_of(row, self._zeros)
             origin = self._origins[scalar]
             start, count, stride = (zeros - origin) // size, -1 if leaf is None else 0, 0
@@ -328,13 +348,20 @@ def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> None:
         place.put(array._region, rows)
 
 
+def _scalar_of(type_: Any) -> Scalar:
+    """Return the type of the numbers in memory that a leaf consists of: a bool is an int32."""
+    scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
+    return int32 if scalar is bool_ and not isinstance(type_, Array) else scalar
+
+
 def _words(type_: Any) -> int:
     """Return how many 8-byte words a value takes."""
-    return -(-math.prod(element_shape(type_)) * element_scalar(type_).numpy.itemsize // 8)
+    return -(-math.prod(element_shape(type_)) * _scalar_of(type_).numpy.itemsize // 8)
 
 
 def _as_words(type_: Any, value: Any, words: int) -> np.ndarray:
-    filled = np.zeros(words * 8 // element_scalar(type_).numpy.itemsize, element_scalar(type_).numpy)
+    scalar = _scalar_of(type_).numpy
+    filled = np.zeros(words * 8 // scalar.itemsize, scalar)
     flat = np.asarray(value).reshape(-1)
     filled[: math.prod(element_shape(type_))] = flat
     return filled.view(np.int64)
@@ -373,9 +400,6 @@ def _is_at(place: Outside, value: Any) -> bool:
     return value.device.is_cpu if place is HOST else getattr(value.device, "ordinal", None) == place.device_ordinal
 
 
-_types: list[Struct] = []
-
-
 def tables_type() -> Struct:
     """The struct that tables are."""
     if not _types:
@@ -385,9 +409,6 @@ def tables_type() -> Struct:
         assert found is not None
         _types.append(found)
     return _types[0]
-
-
-_tables: dict[Outside, Tables] = {}
 
 
 def place_of(scope: Scope) -> Outside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,9 +56,13 @@ class Function:
     targets: tuple[str, ...] = ()
     also: Mapping[str, str] = field(default_factory=dict)
     _parameters: inspect.Signature = field(init=False, repr=False)
+    # How many arguments by position fit, whatever they are; binding them takes as long as a short body.
+    _counts: tuple[float, float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_parameters", inspect.signature(self.body))
+        signature = inspect.signature(self.body)
+        object.__setattr__(self, "_parameters", signature)
+        object.__setattr__(self, "_counts", _counts_of(signature))
 
     @property
     def __name__(self) -> str:
@@ -74,7 +79,8 @@ class Function:
         """
         try:
             args, kwargs = self.by_place(args, kwargs)
-            self._parameters.bind(ops, *args, **kwargs)
+            if kwargs or not self._counts[0] <= len(args) + 1 <= self._counts[1]:
+                self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
         if empty := next((a for a in args if isinstance(a, Bundle) and not a.values), None):
@@ -189,6 +195,16 @@ def _kind(value: Any) -> str:
 
 
 @functools.cache
+def _counts_of(signature: inspect.Signature) -> tuple[float, float]:
+    """Return how many arguments by position a function takes, at least and at most."""
+    kinds = [p.kind for p in signature.parameters.values()]
+    by_place = [p for p in signature.parameters.values() if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    named = [p for p in signature.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    least = sum(p.default is inspect.Parameter.empty for p in by_place)
+    most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(by_place)
+    return (math.inf if any(p.default is inspect.Parameter.empty for p in named) else least), most
+
+
 def _names_in(signature: str) -> tuple[str, ...]:
     """The names of the arguments that a signature has by position."""
     arguments = ast.parse(f"def {signature.replace(', ...)', ')')}: ...").body[0]

@@ -121,7 +121,10 @@ def _kind_hint(kind: str, t: Scalar) -> str | None:
 def require_equal(name: str, types: Types) -> None:
     """Raises unless all operands have one type."""
     first = types[0]
-    if all(t is first or t == first for t in types):
+    for t in types:  # no generator: every operation of a kernel is asked
+        if t is not first and t != first:
+            break
+    else:
         return
     different = list(dict.fromkeys(types))
     listed = " and ".join(str(t) for t in types) if len(types) == 2 else ", ".join(str(t) for t in types)

@@ -17,7 +17,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.deep import with_deep_stack
-from jaxwarp.errors import InternalError
+from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checks.checked import Debug
@@ -41,9 +41,26 @@ def intern_kernel(kernel: Kernel) -> Kernel:
 
     Kernels of other lines are others: what is said of one must name its own.
     """
-    places = hashlib.sha256("\n".join(repr(op.loc) for op in walk(kernel.body)).encode()).hexdigest()
     with _kernels_lock:
-        return _kernels.setdefault((kernel.digest, places), kernel)
+        return _kernels.setdefault((kernel.digest, _digest_of_places(kernel)), kernel)
+
+
+def _digest_of_places(kernel: Kernel) -> str:
+    """Return a digest of the lines of all operations: of each place, and each call on the way to it, once."""
+    seen: dict[int, int] = {}
+    numbers: dict[tuple[Any, ...], int] = {}  # by content, since equal places may be several objects
+
+    def number(loc: Loc | None) -> int:
+        if loc is None:
+            return -1
+        if id(loc) not in seen:
+            caller = number(loc.inlined_at)
+            key = loc.file, loc.line, loc.column, loc.end_line, loc.end_column, loc.function, caller
+            seen[id(loc)] = numbers.setdefault(key, len(numbers))
+        return seen[id(loc)]
+
+    places = [number(op.loc) for op in walk(kernel.body)]
+    return hashlib.sha256(repr((places, list(numbers))).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

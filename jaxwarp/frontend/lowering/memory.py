@@ -46,13 +46,19 @@ def addresses(builder: Builder, element: ElementValue) -> Iterator[tuple[ir.Valu
 
 
 def _in_memory(builder: Builder, element: ElementValue, fixed: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, ...]]:
-    """The same where the array is part of memory: `start + within(i, count) * stride + k`, one index."""
+    """The same where the array is part of memory: `start + within(i, count) * stride + k`, one index.
+
+    With two axes, `start + within(i, count) * stride + within(j, stride) + k`: rows are side by side.
+    """
     assert isinstance(element.view, View)
     assert element.view.within is not None
     place, shape = element.view.within, element_shape(element.view.dtype)
     index, *components = (v if v.type is int64 else builder.call(ROWS["cast"], v, dtype=int64) for v in fixed)
     inside = builder.call(ROWS["within"], index, place.count)
     first = builder.call(ROWS["add"], place.start, builder.call(ROWS["mul"], inside, place.stride))
+    if len(element.view.axes) > 1:
+        inner, *components = components
+        first = builder.call(ROWS["add"], first, builder.call(ROWS["within"], inner, place.stride))
     for axis, component in enumerate(components):
         size = builder.const(math.prod(shape[axis + 1 :]), int64)
         extent = builder.const(shape[axis], int64)

@@ -87,7 +87,7 @@ class View:
     """An array parameter, or a part of one: one entry per array axis.
 
     `given`: whether there is an array, and not None in its place; None: there is. `within`: the parameter is all
-    memory, and the array, of one axis, is there; see docs/design/0054.
+    memory, and the array is there, of one axis or of rows side by side; see docs/design/0054.
     """
 
     param: ir.Param

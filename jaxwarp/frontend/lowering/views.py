@@ -27,11 +27,12 @@ def extent(frame: Frame, view: View, axis: int) -> ir.Value:
     if view.given is not None:
         there = extent(frame, replace(view, given=None), axis)
         return frame.ops.call("select", view.given, there, frame.constant(0, int32))
-    found, size, through = view.axes[axis].extent, view.param.shape[axis], view.axes[axis].through
+    found, through = view.axes[axis].extent, view.axes[axis].through
     if through is not None:
         return extent(frame, through, through.free[0])
     if found is not None:
         return found
+    size = view.param.shape[axis]
     return frame.builder.size(view.param, axis) if size is None else frame.constant(size, int32)
 
 
@@ -116,9 +117,9 @@ def _element(frame: Frame, view: View | Chosen) -> ElementValue:
 
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
     """Refuse an index outside of its axis, if the extent and the index are both known."""
-    known, size = frame.known(index), view.param.shape[axis]
     is_whole = view.axes[axis].extent is None and view.axes[axis].through is None
-    if isinstance(known, int) and size is not None and is_whole and not -size <= known < size:
+    known, size = frame.known(index), view.param.shape[axis] if is_whole else None
+    if isinstance(known, int) and size is not None and not -size <= known < size:
         raise KernelValueError(
             f"index {known} is out of range: this axis of {view.param.name} has the extent {size}",
             hint=f"indices go from 0 to {size - 1}, or from -{size} to -1",

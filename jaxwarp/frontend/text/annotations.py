@@ -18,7 +18,7 @@ from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.jaxtyping import is_group, is_of_jaxtyping, pattern_of
-from jaxwarp.types import Aggregate, Array, Indexed, Scalar, Struct, TileType, as_dtype, unwrapped
+from jaxwarp.types import Aggregate, Array, Indexed, Scalar, Struct, TileType, as_dtype, as_element, unwrapped
 
 
 @boundaries
@@ -142,7 +142,7 @@ ref = ReferenceAnnotation()
 
 def _dtype(annotation: object) -> Any:
     """An element type; unlike `as_dtype` it keeps a TypeVar, whose name matters to a signature."""
-    return annotation if isinstance(annotation, TypeVar) else as_dtype(annotation)
+    return annotation if isinstance(annotation, TypeVar) else as_element(annotation)
 
 
 def resolve(annotation: object) -> Any:

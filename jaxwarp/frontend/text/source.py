@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from jaxwarp.errors import Loc
@@ -61,7 +61,9 @@ class Source:
         span = self._spans.get(node)
         if span is None:
             span = self._spans[node] = self._span(node)
-        return span if inlined_at is None else replace(span, inlined_at=inlined_at)
+        if inlined_at is None:
+            return span
+        return Loc(span.file, span.line, span.column, span.end_line, span.end_column, span.function, inlined_at)
 
     def _span(self, node: ast.AST) -> Loc:
         line: int = getattr(node, "lineno", self.tree.lineno)

@@ -99,10 +99,18 @@ class _Fail(Rewriter):
         self.b = Builder(self.scopes)
         self.say = say
         self.ending: set[Op] = set()
-        for op in walk(kernel.body) if ends else ():
-            inside = (inner for block in op.blocks for inner in block.all_ops)
-            if any(isinstance(inner, Tell) and inner.kind == ASSERT for inner in (op, *inside)):
+        if ends:
+            self._find_ending(kernel.body)
+
+    def _find_ending(self, block: Block) -> bool:
+        """Find the operations in which a thread may end; return whether one is in the block."""
+        found = False
+        for op in block.ops:
+            inside = [self._find_ending(inner) for inner in op.blocks]
+            if any(inside) or (isinstance(op, Tell) and op.kind == ASSERT):
                 self.ending.add(op)
+                found = True
+        return found
 
     def kernel(self, kernel: Kernel) -> Kernel:
         self.scopes.append([])
