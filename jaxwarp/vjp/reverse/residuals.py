@@ -224,6 +224,16 @@ def iteration_numbers(
     call: Callable[..., Value], const: Callable[[int, Scalar], Value], residual: Residual, use: Callable[[Value], Value]
 ) -> list[Value]:
     """Emit the iteration numbers of a residual's loops: indices, int64. `use` maps a value to its replacement."""
+    return number_iterations(call, const, residual.iterations, use)
+
+
+def number_iterations(
+    call: Callable[..., Value],
+    const: Callable[[int, Scalar], Value],
+    iterations: Sequence[Iteration],
+    use: Callable[[Value], Value],
+) -> list[Value]:
+    """Emit the numbers of iterations, likewise."""
 
     def wide(value: Value | int, dtype: Scalar) -> Value:
         if isinstance(value, int):
@@ -245,7 +255,7 @@ def iteration_numbers(
         pace = call(ROWS["select"], is_down, call(ROWS["neg"], step), step)
         return call(ROWS["cast"], call(ROWS["div"], distance, pace), dtype=int64)
 
-    return [number(iteration) for iteration in residual.iterations]
+    return [number(iteration) for iteration in iterations]
 
 
 def make_residual_launch(kernel: Kernel, active: Collection[Param], residuals: Sequence[Residual]) -> ResidualLaunch:

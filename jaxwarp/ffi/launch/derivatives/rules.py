@@ -23,6 +23,7 @@ from jaxwarp.ffi.launch.derivatives.contests import (
     with_selected,
     with_winners,
 )
+from jaxwarp.ffi.launch.derivatives.handed_out import handed_out, record_handed_out
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -44,6 +45,7 @@ from jaxwarp.passes.launches.tells import says, silent
 from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.handed_out import HandedOut
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
@@ -119,6 +121,9 @@ def launch_jvp(
     plain = launch, primals
     launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
+    split = handed_out(plain[0], launch, tuple(active)) if active else None
+    if split is not None:
+        return _jvp_of_split(bind, plain[0], split, primals, tangents, is_told=is_told)
     may_meet = bool(active) and launch.in_order  # else it was made of a launch in which threads do not meet
     if may_meet:
         launch, primals = with_winners(bind, launch, primals, tuple(active))
@@ -150,6 +155,32 @@ def launch_jvp(
     found = _scaled(_results(derived.slots, roles, outcome, "tangent"), factor)
     moved = {**kept, **found}
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
+
+
+def _jvp_of_split(
+    bind: Bind,
+    launch: LaunchSpec,
+    split: HandedOut,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    is_told: bool,
+) -> tuple[list[Any], list[Any]]:
+    """The results and tangents of a launch of which a part is done and recorded first."""
+    recorded = record_handed_out(bind, launch, split, primals, is_told=is_told)
+    rest, source = recorded.launch, dict(enumerate(recorded.params))  # the last parameters are records
+    moved = dict(zip(launch.operand_params, tangents, strict=True))
+    along = [
+        moved.get(source.get(n, -1), ad.Zero(jax.typeof(x).to_tangent_aval()))
+        for n, x in zip(rest.operand_params, recorded.operands, strict=True)
+    ]
+    results, found = launch_jvp(bind, rest, recorded.operands, along)
+    made = {source[n]: x for n, x in zip(rest.result_params, results, strict=False)} | dict(recorded.results)
+    all_results = [*(made[i] for i in launch.result_params), *recorded.failures]
+    towards = {source[n]: t for n, t in zip(rest.result_params, found, strict=False)}
+    zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in all_results]
+    count = len(launch.result_params)
+    return all_results, [*(towards.get(i, z) for i, z in zip(launch.result_params, zeros, strict=False)), *zeros[count:]]
 
 
 def silent_launch(launch: LaunchSpec) -> LaunchSpec:
