@@ -43,7 +43,7 @@ from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
 from jaxwarp.vjp.reverse.own_memory import OwnMemory, clear
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
-from jaxwarp.vjp.reverse.residuals import make_residual_launch
+from jaxwarp.vjp.reverse.residuals import make_residual_launch, unbounded_loops
 from jaxwarp.vjp.unread import without_unread
 
 
@@ -56,6 +56,8 @@ def adjoint(
     extents: Sequence[Sequence[int | None]] | None = None,
     silent: Collection[int] = (),
     as_written: bool = False,
+    watched: bool = False,
+    settled: bool = False,
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -89,7 +91,7 @@ def adjoint(
     while True:
         try:
             known = simplify(arrays_as_values(kernel, as_values))
-            return _adjoint(known, wanted, used, grid, sweep, finals, shapes, as_written)
+            return _adjoint(known, wanted, used, grid, sweep, finals, shapes, as_written, watched, settled)
         except _OverwrittenError as error:
             if sweep or not may_be_values(kernel, error.param):
                 raise error.refusal from None
@@ -105,17 +107,21 @@ def _adjoint(
     finals: bool,
     shapes: Shapes,
     as_written: bool,
+    watched: bool,
+    settled: bool,
 ) -> Derived:
     """The same, with arrays of the thread's own left in memory."""
     require_pure_conditions(kernel)
-    require_partitioned(kernel, grid, shapes)
+    if not watched:
+        require_partitioned(kernel, grid, shapes)
     promoted = without_unread(promote_memory(kernel, grid, shapes, as_written), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
     sources = LoadSources(kernel, grid, finals, shapes, as_written)
     trips = Trips(kernel, grid or None, shapes)
     own = OwnMemory(kernel, () if sweep else kernel.locals, sources, trips)
     silent = [p for p in kernel.params if p not in used]
-    return Adjoint(kernel, wanted, sources, own, not sweep, silent).build()
+    unbounded = unbounded_loops(kernel, trips) if settled else ()
+    return Adjoint(kernel, wanted, sources, own, not sweep, silent, unbounded).build()
 
 
 class _OverwrittenError(Exception):
@@ -138,9 +144,10 @@ class Adjoint(FirstRun):
         own: OwnMemory,
         residuals: bool = True,
         silent: Collection[Param] = (),
+        unbounded: Collection[For | While] = (),
     ):
         active = Activity(kernel, [kernel.params[i] for i in wanted])
-        super().__init__(kernel, active, sources, own, residuals)
+        super().__init__(kernel, active, sources, own, residuals, unbounded)
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.silent = frozenset(silent)

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxwarp.ffi.launch.debug import debug_for
-from jaxwarp.ffi.launch.derivatives.recording import Point
+from jaxwarp.ffi.launch.derivatives.recording import Point, report
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
@@ -109,17 +109,9 @@ def meeting_factor(
     for i, ways in survey.ways:
         marks = {way: (next(found), next(found)) for way in ways}
         if i in asked:
-            met = _report(bind, launch, i, _have_met(marks))
+            met = report(bind, launch, _meeting(launch.kernel, i), _have_met(marks))
             factor = met if factor is None else factor * met
     return factor
-
-
-def _report(bind: Bind, launch: LaunchSpec, index: int, met: Any) -> Any:
-    """NaN if threads have met, and the call fails if anybody is told; else 1."""
-    kernel = _meeting(launch.kernel, index)
-    debug = launch.debug.for_derivative(()) if launch.debug else debug_for(kernel, "release")
-    told = LaunchSpec(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
-    return bind(told, [met.reshape(1)])[0][0]
 
 
 def may_be_from_end(launch: LaunchSpec) -> bool:

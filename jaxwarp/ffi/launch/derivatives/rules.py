@@ -78,10 +78,12 @@ def _adjoint(
     sweep: bool,
     extents: tuple[Extents, ...],
     silent: tuple[int, ...],
+    watched: bool,
     as_written: bool,
+    settled: bool,
 ) -> Derived:
     kernel = fix_rounding(kernel, fma=fma)
-    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, as_written)
+    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, as_written, watched, settled)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -250,23 +252,35 @@ def _transpose(
     point = Point(launch, given, linear)
     known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
     silent = tuple(i for i in launch.result_params if i not in incoming)
-    key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent
-    factor = None
-    try:
-        derived = _adjoint(*key, False)
-        found = _sweep(bind, point, derived, incoming, wanted)
-    except DifferentiationError:
-        if not may_be_from_end(launch):
-            raise
-        derived = _adjoint(*key, True)
-        found, factor = _sweep(bind, point, derived, incoming, wanted), from_end_factor(bind, point)
-    found = _scaled(found, factor)
+    # The tangents of a launch have been watched: see `meeting_factor`.
+    is_watched = launch.origin is not None and not is_sweep
+    key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent, is_watched
+    derived, found = _first_sweep(bind, point, key, incoming, wanted)
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:
         if i in incoming and i not in written:
             found[i] = incoming[i] + found[i] if i in found else incoming[i]
     return found
+
+
+def _first_sweep(
+    bind: Bind, point: Point, key: tuple[Any, ...], incoming: Mapping[int, Any], wanted: Sequence[int]
+) -> tuple[Derived, dict[int, Any]]:
+    """The reverse sweep that asks least of the launch, and its cotangents: see `adjoint`."""
+    refusal: DifferentiationError | None = None
+    for as_written, settled in ((False, False), (True, False), (False, True)):
+        if as_written and not may_be_from_end(point.launch):
+            continue
+        try:
+            derived = _adjoint(*key, as_written, settled)
+            found = _sweep(bind, point, derived, incoming, wanted)
+        except DifferentiationError as error:
+            refusal = refusal if refusal is not None and settled else error
+            continue
+        return derived, _scaled(found, from_end_factor(bind, point)) if as_written else found
+    assert refusal is not None
+    raise refusal
 
 
 def _sweep(
@@ -276,7 +290,9 @@ def _sweep(
     if not any(slot.kind == "cotangent" and slot.writes for slot in derived.slots):
         return {}
     launch = point.launch
-    records = [] if derived.residual_launch is None else record_launch(bind, point, derived.residual_launch)
+    records, factor = [], None
+    if derived.residual_launch is not None:
+        records, factor = record_launch(bind, point, derived.residual_launch)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:
@@ -294,7 +310,7 @@ def _sweep(
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
     # Those of half precision are accumulated in float32.
-    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
+    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in _scaled(found, factor).items()}
 
 
 def _transpose_of_reverse(
