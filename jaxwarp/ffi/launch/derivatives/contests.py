@@ -55,7 +55,7 @@ def with_winners(
     bind: Bind, launch: LaunchSpec, operands: Sequence[Any], wanted: tuple[int, ...]
 ) -> tuple[LaunchSpec, list[Any]]:
     """A launch that does the same, in which no stores meet that are active by `wanted`, and its operands."""
-    shapes = _shapes(launch, operands)
+    shapes = shapes_of(launch, operands)
     contest = _contest(_key(launch, shapes), wanted) if _may_store_twice(launch.kernel) else None
     if contest is None:
         return launch, list(operands)
@@ -75,7 +75,7 @@ def with_selected(
         results: those of the launch.
         wanted: the parameters by which it is to be differentiated.
     """
-    shapes = _shapes(launch, operands)
+    shapes = shapes_of(launch, operands)
     selection = _selection(_key(launch, shapes), wanted) if _selects(launch.kernel) else None
     if selection is None:
         return launch, list(operands)
@@ -100,7 +100,7 @@ def meeting_factor(
         derived: its tangent. Arrays that this does not have do not matter.
     """
     asked = {slot.index for slot in derived.slots if slot.kind != "primal" or slot.reads}
-    shapes = _shapes(launch, [given[i] for i in launch.operand_params])
+    shapes = shapes_of(launch, [given[i] for i in launch.operand_params])
     survey = _survey(_key(launch, shapes))
     if survey is None or not any(i in asked for i, _ in survey.ways):
         return None
@@ -194,7 +194,7 @@ def _called_after(launch: LaunchSpec, params: Sequence[int]) -> Debug:
     return launch.debug.for_derivative(tuple(before[i] for i in params))
 
 
-def _shapes(launch: LaunchSpec, operands: Sequence[Any]) -> list[Shape]:
+def shapes_of(launch: LaunchSpec, operands: Sequence[Any]) -> list[Shape]:
     """Return the shapes of all parameters."""
     known: dict[int, Shape] = dict(zip(launch.result_params, launch.results, strict=True))
     known |= {i: tuple(jnp.shape(x)) for i, x in zip(launch.operand_params, operands, strict=True)}

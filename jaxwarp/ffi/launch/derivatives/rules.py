@@ -20,10 +20,12 @@ from jaxwarp.ffi.launch.derivatives.contests import (
     from_end_factor,
     may_be_from_end,
     meeting_factor,
+    shapes_of,
     with_selected,
     with_winners,
 )
 from jaxwarp.ffi.launch.derivatives.handed_out import handed_out, record_handed_out
+from jaxwarp.ffi.launch.derivatives.own_copies import CopiedLaunch, copied_launch
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -126,6 +128,10 @@ def launch_jvp(
     split = handed_out(plain[0], launch, tuple(active)) if active else None
     if split is not None:
         return _jvp_of_split(bind, plain[0], split, primals, tangents, is_told=is_told)
+    shapes = shapes_of(launch, primals)
+    copied = copied_launch(launch, shapes, tuple(active)) if active and launch.in_order else None
+    if copied is not None:
+        return _jvp_of_copied(bind, plain[0] if is_told else None, launch, copied, primals, shapes, active)
     may_meet = bool(active) and launch.in_order  # else it was made of a launch in which threads do not meet
     if may_meet:
         launch, primals = with_winners(bind, launch, primals, tuple(active))
@@ -183,6 +189,39 @@ def _jvp_of_split(
     zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in all_results]
     count = len(launch.result_params)
     return all_results, [*(towards.get(i, z) for i, z in zip(launch.result_params, zeros, strict=False)), *zeros[count:]]
+
+
+def _jvp_of_copied(
+    bind: Bind,
+    told: LaunchSpec | None,
+    launch: LaunchSpec,
+    copied: CopiedLaunch,
+    primals: Sequence[Any],
+    shapes: Sequence[Any],
+    active: Mapping[int, Any],
+) -> tuple[list[Any], list[Any]]:
+    """The results and tangents of a launch whose threads work on copies of their own; `told`: what has messages."""
+    given = dict(zip(launch.operand_params, primals, strict=True))
+    dtypes = [p.dtype.numpy for p in launch.kernel.params]
+    entries = [given[i] if i in given else jnp.zeros(shapes[i], dtypes[i]) for i in copied.entries]
+    operands = [*primals, *entries]
+    params = [*launch.operand_params, *copied.entries]
+
+    def along(factor: Any) -> list[Any]:
+        moved = _scaled(dict(active), factor)
+        return [
+            moved.get(i, ad.Zero(jax.typeof(x).to_tangent_aval())) for i, x in zip(params, operands, strict=True)
+        ]
+
+    factor = copied.factor(bind, launch, bind(copied.launch, operands))
+    results, found = launch_jvp(bind, copied.launch, operands, along(factor))
+    count = len(launch.results)
+    results, found = results[:count], found[:count]
+    found = [t if type(t) is ad.Zero else t * factor.astype(jnp.result_type(t)) for t in found]
+    if told is not None:
+        results = bind(told, primals)
+        found += [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results[count:]]
+    return results, found
 
 
 def silent_launch(launch: LaunchSpec) -> LaunchSpec:
