@@ -1,4 +1,4 @@
-"""What atomics on integers return, recorded by the launch that is differentiated.
+"""A record of what atomics on integers return, made by the launch that is differentiated.
 
     old = atomic_add count[w], 1   ->   old = atomic_add count[w], 1       the recorder, which is launched once
     store y[old], v                     store count_seen0[t], old

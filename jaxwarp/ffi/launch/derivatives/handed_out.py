@@ -47,7 +47,7 @@ def _split(kernel: Kernel, told: Kernel, fma: bool, wanted: tuple[int, ...]) -> 
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """What has been recorded of a launch.
+    """The record of a launch, and the launch of the rest.
 
     Attributes:
         launch: does all the rest, by these records.
