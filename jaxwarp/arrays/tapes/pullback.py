@@ -19,6 +19,7 @@ from jaxwarp.arrays.tapes.native_pullback import NativePull, PullbackSteps, nati
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
+from jaxwarp.ffi.launch.derivatives.handed_out import require_no_handing_out
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
@@ -35,6 +36,8 @@ from jaxwarp.unlocked import address_of
 
 @functools.lru_cache(maxsize=256)
 def _pull(launch: LaunchSpec, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
+    require_no_handing_out(launch, wanted)
+
     def pull(operands: Values, cotangents: Values) -> Values:
         def run(active: Values) -> Values:
             results = bind_launch(launch, [active.get(i, operands[i]) for i in launch.operand_params])

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
@@ -29,6 +30,20 @@ def handed_out(launch: LaunchSpec, silent: LaunchSpec, wanted: tuple[int, ...]) 
     if launch.origin is not None or not _returns_integers(launch.kernel):
         return None
     return _split(silent.kernel, launch.kernel, launch.fma, wanted)
+
+
+def require_no_handing_out(launch: LaunchSpec, wanted: tuple[int, ...]) -> None:
+    """Refuse a launch that has run already, and has not recorded what atomics on integers have returned."""
+    split = handed_out(launch, launch, wanted)
+    if split is None:
+        return
+    access = next(s.access for s in split.seen if isinstance(s.access, Atomic))
+    raise DifferentiationError(
+        f"what atomic_{access.kind} on {access.param.name} returns depends on the order of threads, and decides what "
+        "moves or where it goes; a launch outside of JAX has not recorded it",
+        access.loc,
+        hint="differentiate in JAX, put it in a function with a func_replay, or launch a kernel for the indices first",
+    )
 
 
 @functools.lru_cache(maxsize=_CACHE)
