@@ -58,9 +58,7 @@ def load(impl: str) -> tuple[Any, Any, Step]:
         from mujoco import mjx
         from mujoco.mjx.warp import forward
     except ImportError as error:
-        raise SystemExit(
-            f"this example needs MuJoCo: pip install mujoco mujoco-mjx mujoco-warp ({error})"
-        ) from None
+        raise SystemExit(f"this example needs MuJoCo: pip install mujoco mujoco-mjx mujoco-warp ({error})") from None
     model = mujoco.MjModel.from_xml_string(ARM)
     data = mujoco.MjData(model)
     # MJX wraps its functions in `custom_vmap`, which has no reverse mode; `fun` is the function without that.

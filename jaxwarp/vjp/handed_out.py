@@ -22,7 +22,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, Value, While
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import Scalar
 from jaxwarp.vjp.activity import Activity, used_values
@@ -133,7 +133,7 @@ def _find(kernel: Kernel, arrays: Collection[Param]) -> list[Seen]:
 
 
 def _with_records(kernel: Kernel, seen: Sequence[Seen]) -> Kernel:
-    body = _Noting(kernel, seen).block(kernel.body)
+    body = _Noting(seen).block(kernel.body)
     return replace(kernel, params=(*kernel.params, *(s.param for s in seen)), body=body)
 
 
@@ -158,9 +158,6 @@ class _Placing(Rewriter):
 
 class _Noting(_Placing):
     """Adds stores to the records."""
-
-    def __init__(self, kernel: Kernel, seen: Sequence[Seen]):
-        super().__init__(seen)
 
     def op(self, op: Op) -> None:
         self.copy(op)

@@ -26,7 +26,7 @@ from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Load, Op, Param, Store, Value, walk
+from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
 from jaxwarp.vjp.activity import Activity
@@ -172,8 +172,8 @@ def report_shared(kernel: Kernel, index: int) -> Kernel:
     param = kernel.params[index]
     load = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
     text = (
-        f"two threads have met at an element of {param.name}, which the kernel reads and writes: one reads what another "
-        "one has stored, or they store different values where one of them reads. What is left depends on their order, "
-        "and the derivative is not defined. Read an input and write an output, or keep the indices apart"
+        f"two threads have met at an element of {param.name}, which the kernel reads and writes: one reads what "
+        "another one has stored, or they store different values where one of them reads. What is left depends on their "
+        "order, and the derivative is not defined. Read an input and write an output, or keep the indices apart"
     )
     return make_report(f"{kernel.name}_shared", text, load.loc)

@@ -45,9 +45,7 @@ class FirstRun(Reversal):
         self.lost: dict[Param, Param] = {}
         others = {*activity.params, *kernel.locals}
         self.residual_loads = {op for op in sources.lost if op.param not in others} if residuals else set[Load]()
-        self.residuals = find_residuals(
-            kernel, sources.dependence, sources.addresses, self.residual_loads, unbounded
-        )
+        self.residuals = find_residuals(kernel, sources.dependence, sources.addresses, self.residual_loads, unbounded)
 
     def forward(self, block: Block, env: Environment) -> None:
         """Emits the operations of a block; `env` gets what stands for its values."""

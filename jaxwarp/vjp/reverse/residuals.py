@@ -180,7 +180,9 @@ class _Finder:
         loops = [loop for loop, _ in around]
         axes = self.axes(op, loops)
         counted = self.counted(op, loops, axes)
-        is_settled = any(loop in self.unbounded for loop in counted) and any(map(self.addresses.is_indirect, op.indices))
+        is_settled = any(loop in self.unbounded for loop in counted) and any(
+            map(self.addresses.is_indirect, op.indices)
+        )
         if is_settled:
             axes, counted = tuple(range(op.param.rank)), []
         iterations = [iteration_of(loop, inner, self.counters) for loop, inner in around if loop in counted]

@@ -49,7 +49,7 @@ from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.handed_out import HandedOut
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import Assumed, adjoint
 
 Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 Extents = tuple[int | None, ...]
@@ -80,12 +80,10 @@ def _adjoint(
     sweep: bool,
     extents: tuple[Extents, ...],
     silent: tuple[int, ...],
-    watched: bool,
-    as_written: bool,
-    settled: bool,
+    assumed: Assumed,
 ) -> Derived:
     kernel = fix_rounding(kernel, fma=fma)
-    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, as_written, watched, settled)
+    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, assumed)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -188,7 +186,10 @@ def _jvp_of_split(
     towards = {source[n]: t for n, t in zip(rest.result_params, found, strict=False)}
     zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in all_results]
     count = len(launch.result_params)
-    return all_results, [*(towards.get(i, z) for i, z in zip(launch.result_params, zeros, strict=False)), *zeros[count:]]
+    return all_results, [
+        *(towards.get(i, z) for i, z in zip(launch.result_params, zeros, strict=False)),
+        *zeros[count:],
+    ]
 
 
 def _jvp_of_copied(
@@ -209,9 +210,7 @@ def _jvp_of_copied(
 
     def along(factor: Any) -> list[Any]:
         moved = _scaled(dict(active), factor)
-        return [
-            moved.get(i, ad.Zero(jax.typeof(x).to_tangent_aval())) for i, x in zip(params, operands, strict=True)
-        ]
+        return [moved.get(i, ad.Zero(jax.typeof(x).to_tangent_aval())) for i, x in zip(params, operands, strict=True)]
 
     factor = copied.factor(bind, launch, bind(copied.launch, operands))
     results, found = launch_jvp(bind, copied.launch, operands, along(factor))
@@ -291,10 +290,10 @@ def _transpose(
     point = Point(launch, given, linear)
     known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
     silent = tuple(i for i in launch.result_params if i not in incoming)
+    key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent
     # The tangents of a launch have been watched: see `meeting_factor`.
     is_watched = launch.origin is not None and not is_sweep
-    key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent, is_watched
-    derived, found = _first_sweep(bind, point, key, incoming, wanted)
+    derived, found = _first_sweep(bind, point, key, incoming, is_watched=is_watched)
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:
@@ -304,20 +303,24 @@ def _transpose(
 
 
 def _first_sweep(
-    bind: Bind, point: Point, key: tuple[Any, ...], incoming: Mapping[int, Any], wanted: Sequence[int]
+    bind: Bind, point: Point, key: tuple[Any, ...], incoming: Mapping[int, Any], *, is_watched: bool
 ) -> tuple[Derived, dict[int, Any]]:
     """The reverse sweep that asks least of the launch, and its cotangents: see `adjoint`."""
     refusal: DifferentiationError | None = None
-    for as_written, settled in ((False, False), (True, False), (False, True)):
-        if as_written and not may_be_from_end(point.launch):
+    for assumed in (
+        Assumed(watched=is_watched),
+        Assumed(watched=is_watched, as_written=True),
+        Assumed(watched=is_watched, settled=True),
+    ):
+        if assumed.as_written and not may_be_from_end(point.launch):
             continue
         try:
-            derived = _adjoint(*key, as_written, settled)
-            found = _sweep(bind, point, derived, incoming, wanted)
+            derived = _adjoint(*key, assumed)
+            found = _sweep(bind, point, derived, incoming, key[2])
         except DifferentiationError as error:
-            refusal = refusal if refusal is not None and settled else error
+            refusal = refusal if refusal is not None and assumed.settled else error
             continue
-        return derived, _scaled(found, from_end_factor(bind, point)) if as_written else found
+        return derived, _scaled(found, from_end_factor(bind, point)) if assumed.as_written else found
     assert refusal is not None
     raise refusal
 
