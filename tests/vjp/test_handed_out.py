@@ -55,6 +55,7 @@ CASES = {
         "    for k in range(2):\n        out[2 * a0 + k] = v"
     ),
 }
+CASES["an extent"] = "@0(wp.atomic_add(c, 0, 1))\n    if a0 < c.shape[0]:\n        out[a0] = wp.sin(v)"
 DIMS = {"c": 2, "out": 4 * N, "seen": (N, 4, 2)}
 
 
@@ -141,6 +142,29 @@ def test_checkpoints_are_refused():
     recorded, _ = calls("places")
     with pytest.raises(NotImplementedError, match=r"leave that launch out of jax\.checkpoint"):
         jax.grad(jax.checkpoint(lambda x: recorded(x, NONE)[2] @ W))(X)
+
+
+@pytest.mark.parametrize("mode", ["release", "debug"])
+def test_a_counter_that_goes_on(mode, monkeypatch):
+    """It is an in-out argument, whose result is that of the launch."""
+
+    @wp.kernel
+    def k(x: wp.array[wp.float64], c: wp.array[int], src: wp.array[int], out: wp.array[wp.float64]):
+        i = wp.tid()
+        place = wp.atomic_add(c, 0, 1)
+        out[place % 6] = x[i] * x[i] * wp.float64(c[1])
+        src[place % 6] = i
+
+    monkeypatch.setattr(wp.config, "mode", mode)
+    call = wp.jax_kernel(k, num_outputs=3, in_out_argnames=["c"], output_dims={"src": N, "out": N})
+
+    def loss(x):
+        c, src, out = call(x, np.array([4, 7], np.int32))
+        return out @ W[:N], (c, src)
+
+    slopes, (c, src) = jax.grad(loss, has_aux=True)(X)
+    assert c.tolist() == [4 + N, 7]
+    np.testing.assert_allclose(slopes[src], 14 * X[src] * W[:N], rtol=1e-12)
 
 
 def test_loops_that_nothing_counts_are_refused():

@@ -62,7 +62,12 @@ def with_winners(
     given = dict(zip(launch.operand_params, operands, strict=True))
     winners = _find(bind, launch, contest.finder, shapes, given, {})
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in contest.arrays))
-    made = launch.replace(kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors)
+    made = launch.replace(
+        kernel=contest.kernel,
+        roles=(*launch.roles, *[INPUT] * len(contest.arrays)),
+        factors=factors,
+        debug=_debug_with(launch, contest.kernel),
+    )
     return made, [*operands, *winners]
 
 
@@ -84,7 +89,12 @@ def with_selected(
     winners = _find(bind, launch, selection.finder, shapes, given, finals)
     arrays = (*selection.arrays, *selection.arrays)
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in arrays))
-    made = launch.replace(kernel=selection.kernel, roles=(*launch.roles, *[INPUT] * len(arrays)), factors=factors)
+    made = launch.replace(
+        kernel=selection.kernel,
+        roles=(*launch.roles, *[INPUT] * len(arrays)),
+        factors=factors,
+        debug=_debug_with(launch, selection.kernel),
+    )
     return made, [*operands, *winners, *(finals[i] for i in selection.arrays)]
 
 
@@ -185,6 +195,14 @@ def _find(
     written = [slot for slot, role in zip(derived.slots, roles, strict=True) if role != INPUT]
     values = bind(finder, operands)
     return [value for slot, value in zip(written, values, strict=True) if slot.kind == "winner"]
+
+
+def _debug_with(launch: LaunchSpec, kernel: Kernel) -> Debug | None:
+    """Debug mode for a kernel that has more parameters than that of the launch."""
+    if launch.debug is None or not launch.debug.arrays:
+        return launch.debug
+    more = (p.name for p in kernel.params[len(launch.roles) :])
+    return dataclasses.replace(launch.debug, arrays=(*launch.debug.arrays, *more))
 
 
 def _called_after(launch: LaunchSpec, params: Sequence[int]) -> Debug:
