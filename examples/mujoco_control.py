@@ -28,7 +28,9 @@ import jaxwarp
 
 ARM = """
 <mujoco>
-  <option timestep="0.02" integrator="implicitfast"><flag contact="disable" constraint="disable"/></option>
+  <option timestep="0.02" integrator="implicitfast" iterations="1" ls_iterations="1">
+    <flag contact="disable" constraint="disable"/>
+  </option>
   <default><joint type="hinge" axis="0 1 0" damping="0.2" armature="0.02"/><geom type="capsule" size="0.04"/></default>
   <worldbody>
     <body pos="0 0 1">
@@ -65,7 +67,7 @@ def load(impl: str) -> tuple[Any, Any, Step]:
     step = forward.step.fun if impl == "warp" else mjx.step
     m, d = mjx.put_model(model, impl=impl), mjx.put_data(model, data, impl=impl)
     if impl == "warp":
-        m = m.tree_replace({"opt._impl.graph_conditional": False})  # a loop that ends by data has no reverse mode
+        m = m.tree_replace({"opt._impl.graph_conditional": False})  # as many iterations of the solver as the model says
     return m, d, step
 
 

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import jaxwarp as wp
 
@@ -152,3 +154,103 @@ def test_sums_into_elements_that_others_read_fail():
     level = np.array([3, 2], np.int32)  # 3 adds to 2
     with pytest.raises(FAILURE, match="two threads have met at an element of total"):
         jax.block_until_ready(jax.grad(lambda t: call(PARENT, level, W[0], t)[0].sum())(Q))
+
+
+@wp.kernel
+def scaled(
+    parent: wp.array[int],
+    order: wp.array[int],
+    start: wp.array[int],
+    scale: wp.array[float],
+    q: wp.array[float],
+    pos: wp.array[float],
+):
+    b = wp.tid()
+    for i in range(start[b], start[b + 1]):
+        body = order[i]
+        v = q[body] * scale[b]
+        if parent[body] >= 0:
+            v = v + wp.sin(pos[parent[body]])
+        pos[body] = v
+
+
+SIZE, BRANCHES, LONGEST = 5, 3, 3
+LEFT = np.random.default_rng(2).normal(size=SIZE).astype(np.float32)
+Program = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Trees and graphs, walked by branches from a root or in any order, which may or may not compute the same."""
+    numbers = st.integers(0, SIZE - 1)
+    parent = np.array([-1] + [draw(st.integers(-1, draw(st.sampled_from([i - 1, SIZE - 1])))) for i in range(1, SIZE)])
+    order, start = list[int](), [0]
+    for _ in range(BRANCHES):
+        if draw(st.booleans()):
+            path, body = list[int](), draw(numbers)
+            while body >= 0 and body not in path and len(path) < LONGEST:
+                path.append(body)
+                body = int(parent[body])
+            order += path[::-1]
+        else:
+            order += draw(st.lists(numbers, max_size=LONGEST))
+        start.append(len(order))
+    order += [0] * (BRANCHES * LONGEST - len(order))
+    scale = draw(st.lists(st.sampled_from([1.0, 1.0, 2.0]), min_size=BRANCHES, max_size=BRANCHES))
+    return parent.astype(np.int32), np.array(order, np.int32), np.array(start, np.int32), np.array(scale, np.float32)
+
+
+def one_after_the_other(program: Program, q: Any, pos: Any) -> Any:
+    parent, order, start, scale = program
+    for b in range(BRANCHES):
+        for body in order[start[b] : start[b + 1]]:
+            v = q[body] * scale[b]
+            if parent[body] >= 0:
+                v = v + jnp.sin(pos[parent[body]])
+            pos = pos.at[body].set(v)
+    return pos
+
+
+def faults(program: Program, q: np.ndarray, pos: np.ndarray) -> tuple[bool, bool]:
+    """Does the order of threads matter, and does one write what it has read?"""
+    parent, order, start, scale = program
+    stored: list[dict[int, list[float]]] = [{} for _ in range(SIZE)]
+    before: list[set[int]] = [set() for _ in range(SIZE)]
+    after, overwrites = set[int](), False
+    for b in range(BRANCHES):
+        own, read = dict[int, Any](), set[int]()
+        for body in order[start[b] : start[b + 1]]:
+            v, above = q[body] * scale[b], int(parent[body])
+            if above >= 0:
+                read.add(above)
+                (after.add(above) if above in own else before[above].add(b))
+                v = v + np.sin(own.get(above, pos[above]))
+            overwrites |= int(body) in read
+            own[int(body)] = v
+            stored[body].setdefault(b, []).append(float(v))
+    of_others = any(set(stored[e]) - {b} for e in range(SIZE) for b in before[e])
+    differ = any(len(stored[e]) > 1 and len({v for vs in stored[e].values() for v in vs}) > 1 for e in after)
+    return of_others or differ, overwrites
+
+
+CALL = wp.jax_kernel(scaled, num_outputs=1, launch_dims=BRANCHES, in_out_argnames=["pos"])
+SLOPES = jax.jit(jax.grad(lambda program, q, pos: CALL(*program, q, pos)[0] @ LEFT, (1, 2)))
+ALONG = jax.jit(lambda program, q, pos: jax.jvp(lambda q, pos: CALL(*program, q, pos)[0], (q, pos), (pos, q))[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_random_programs_are_right_or_fail(program):
+    q, pos = Q[0, :SIZE], W[0, :SIZE]
+    is_race, overwrites = faults(program, q, pos)
+    for name, f in (("reverse", SLOPES), ("forward", ALONG)):
+        if is_race or (overwrites and name == "reverse"):
+            with pytest.raises(FAILURE):
+                jax.block_until_ready(f(program, q, pos))
+        elif name == "reverse":
+            expected = jax.grad(lambda q, pos: one_after_the_other(program, q, pos) @ LEFT, (0, 1))(q, pos)
+            for a, b in zip(f(program, q, pos), expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        else:
+            expected = jax.jvp(lambda q, pos: one_after_the_other(program, q, pos), (q, pos), (pos, q))[1]
+            np.testing.assert_allclose(f(program, q, pos), expected, rtol=1e-5, atol=1e-6)
