@@ -13,9 +13,12 @@ an axis for each axis of the grid, and one for each loop around the access.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from jaxwarp.analysis.integers.trips import Trips
 from jaxwarp.deep import with_deep_stack
@@ -24,12 +27,16 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, Value, While
 from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.passes.launches.tells import silent
 from jaxwarp.types import Scalar
 from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.forward.thread_order import deciding_atomics
 from jaxwarp.vjp.replay import has_replays
 from jaxwarp.vjp.reverse.residuals import Iteration, iteration_of, number_iterations
 from jaxwarp.vjp.unread import without_unread
+
+# Bytes of all records of a launch.
+LIMIT = 1 << 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +62,7 @@ class HandedOut:
         source: the kernel.
         arrays: the parameters that atomics update whose results matter.
         recorder: does to these arrays what the source does, and writes the records.
-        everything: does all that the source does, and writes the records.
+        everything: does all that the source does, and writes the records. The other two say nothing.
         kernel: does all the rest, and reads the records.
         seen: the records.
     """
@@ -71,23 +78,28 @@ class HandedOut:
         """Return the shapes of the records in a launch whose parameters have the shapes `given`."""
         trips = Trips(self.source, grid, dict(zip(self.source.params, given, strict=True)))
         found: list[tuple[Any, ...]] = []
+        size = 0
         for seen in self.seen:
             counts = [iteration.most(trips) for iteration in seen.iterations]
             if None in counts:
                 raise _uncounted(seen.access, seen.iterations[counts.index(None)].loop)
-            found.append((*grid, *counts))
+            shape = (*grid, *counts)
+            if all(isinstance(n, (int, np.integer)) for n in shape):
+                size += math.prod(map(int, shape)) * seen.param.dtype.numpy.itemsize
+            if size > LIMIT:
+                raise _too_large(seen.access, size)
+            found.append(shape)
         return found
 
 
 @with_deep_stack
-def split_handed_out(kernel: Kernel, told: Kernel, wanted: Collection[int]) -> HandedOut | None:
+def split_handed_out(kernel: Kernel, wanted: Collection[int]) -> HandedOut | None:
     """Split a kernel in which atomics on integers decide what moves, or where it goes.
 
     The result is None if there are none.
 
     Args:
-        kernel: one whose rounding is fixed, and that says nothing.
-        told: the kernel as it is launched where it prints, fails or is checked.
+        kernel: one whose rounding is fixed.
         wanted: positions of the parameters by which it is to be differentiated.
 
     Raises:
@@ -100,14 +112,15 @@ def split_handed_out(kernel: Kernel, told: Kernel, wanted: Collection[int]) -> H
         return None
     seen = _find(kernel, arrays)
     records = tuple(s.param for s in seen)
-    noted = _with_records(kernel, seen)
-    body = _Reading(arrays, seen).block(kernel.body)
+    noted = _Noting(seen).block(kernel.body)
+    everything = replace(kernel, params=(*kernel.params, *records), body=noted)
+    rest = replace(everything, name=f"{kernel.name}_replayed", body=_Reading(arrays, seen).block(kernel.body))
     return HandedOut(
         kernel,
         frozenset(kernel.params.index(p) for p in arrays),
-        replace(without_unread(noted, {*records, *arrays}), name=f"{kernel.name}_seen"),
-        _with_records(told, _find(told, {told.params[kernel.params.index(p)] for p in arrays})),
-        replace(kernel, name=f"{kernel.name}_replayed", params=(*kernel.params, *records), body=body),
+        replace(without_unread(silent(everything), {*records, *arrays}), name=f"{kernel.name}_seen"),
+        everything,
+        silent(rest),
         tuple(seen),
     )
 
@@ -130,11 +143,6 @@ def _find(kernel: Kernel, arrays: Collection[Param]) -> list[Seen]:
 
     visit(kernel.body, ())
     return found
-
-
-def _with_records(kernel: Kernel, seen: Sequence[Seen]) -> Kernel:
-    body = _Noting(seen).block(kernel.body)
-    return replace(kernel, params=(*kernel.params, *(s.param for s in seen)), body=body)
 
 
 class _Placing(Rewriter):
@@ -180,6 +188,16 @@ class _Reading(_Placing):
             self.emit(Load(seen.access.result, seen.param, self.place(seen), loc=op.loc))
         elif not isinstance(op, (Load, Store, Atomic)) or op.param not in self.arrays:
             self.copy(op)
+
+
+def _too_large(access: Load | Atomic, size: int) -> DifferentiationError:
+    return DifferentiationError(
+        f"what is read of {access.param.name} depends on the order of threads, and decides what moves or where it goes; "
+        f"its record would have {size / 2**30:.1f} GiB or more: an element for each thread and each iteration of the "
+        "loops around",
+        access.loc,
+        hint="let the loops have fewer iterations at most, or launch a kernel for the indices first",
+    )
 
 
 def _uncounted(access: Load | Atomic, loop: Op) -> DifferentiationError:

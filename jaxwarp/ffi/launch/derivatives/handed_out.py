@@ -22,19 +22,16 @@ Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 _CACHE = 512
 
 
-def handed_out(launch: LaunchSpec, silent: LaunchSpec, wanted: tuple[int, ...]) -> HandedOut | None:
-    """Return the split of a launch in which atomics on integers decide what moves by `wanted`, or None.
-
-    `silent` is the launch without its messages.
-    """
+def handed_out(launch: LaunchSpec, wanted: tuple[int, ...]) -> HandedOut | None:
+    """Return the split of a launch in which atomics on integers decide what moves by `wanted`, or None."""
     if launch.origin is not None or not _returns_integers(launch.kernel):
         return None
-    return _split(silent.kernel, launch.kernel, launch.fma, wanted)
+    return _split(launch.kernel, launch.fma, wanted)
 
 
 def require_no_handing_out(launch: LaunchSpec, wanted: tuple[int, ...]) -> None:
     """Refuse a launch that has run already, and has not recorded what atomics on integers have returned."""
-    split = handed_out(launch, launch, wanted)
+    split = handed_out(launch, wanted)
     if split is None:
         return
     access = next(s.access for s in split.seen if isinstance(s.access, Atomic))
@@ -52,8 +49,8 @@ def _returns_integers(kernel: Kernel) -> bool:
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def _split(kernel: Kernel, told: Kernel, fma: bool, wanted: tuple[int, ...]) -> HandedOut | None:
-    found = split_handed_out(fix_rounding(kernel, fma=fma), told, wanted)
+def _split(kernel: Kernel, fma: bool, wanted: tuple[int, ...]) -> HandedOut | None:
+    found = split_handed_out(fix_rounding(kernel, fma=fma), wanted)
     if found is None:
         return None
     kernels = {name: intern_kernel(getattr(found, name)) for name in ("recorder", "everything", "kernel")}

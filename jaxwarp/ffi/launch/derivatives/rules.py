@@ -123,7 +123,7 @@ def launch_jvp(
     plain = launch, primals
     launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
-    split = handed_out(plain[0], launch, tuple(active)) if active else None
+    split = handed_out(plain[0], tuple(active)) if active else None
     if split is not None:
         return _jvp_of_split(bind, plain[0], split, primals, tangents, is_told=is_told)
     shapes = shapes_of(launch, primals)
