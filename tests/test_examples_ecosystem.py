@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import differt_queries
 import radio_paths
@@ -281,7 +280,7 @@ def test_a_fluid_of_jax_md_is_that_of_the_handbook(jax_md, lists, tmp_path):
 
 def test_a_controller_by_gradients_of_mujoco_warp():
     """In a process of its own, where `import warp` is jaxwarp."""
-    example = ROOT / "examples" / "mujoco_control.py"
+    example = Path(__file__).resolve().parent.parent / "examples" / "mujoco_control.py"
     command = [sys.executable, str(example), "--worlds", "4", "--steps", "3", "--iterations", "2"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if importlib.util.find_spec("mujoco") is None:
@@ -290,7 +289,9 @@ def test_a_controller_by_gradients_of_mujoco_warp():
         return
     assert found.returncode == 0, found.stderr
     ours, theirs = (re.search(rf"{impl} *: cost ([0-9.]+) -> ([0-9.]+)", found.stdout) for impl in ("warp", "jax"))
-    assert ours is not None and theirs is not None
+    assert ours is not None
+    assert theirs is not None
     assert float(ours[2]) < float(ours[1]) == pytest.approx(float(theirs[1]), rel=1e-3)
     difference = re.search(r"gradients differ by ([0-9.e+-]+)", found.stdout)
-    assert difference is not None and float(difference[1]) < 1e-3
+    assert difference is not None
+    assert float(difference[1]) < 1e-3

@@ -192,9 +192,9 @@ class _Reading(_Placing):
 
 def _too_large(access: Load | Atomic, size: int) -> DifferentiationError:
     return DifferentiationError(
-        f"what is read of {access.param.name} depends on the order of threads, and decides what moves or where it goes; "
-        f"its record would have {size / 2**30:.1f} GiB or more: an element for each thread and each iteration of the "
-        "loops around",
+        f"what is read of {access.param.name} depends on the order of threads, and decides what moves or where it "
+        f"goes; its record would have {size / 2**30:.1f} GiB or more: an element for each thread and each iteration of "
+        "the loops around",
         access.loc,
         hint="let the loops have fewer iterations at most, or launch a kernel for the indices first",
     )
