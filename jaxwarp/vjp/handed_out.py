@@ -83,9 +83,9 @@ class HandedOut:
             counts = [iteration.most(trips) for iteration in seen.iterations]
             if None in counts:
                 raise _uncounted(seen.access, seen.iterations[counts.index(None)].loop)
-            shape = (*grid, *counts)
+            shape: tuple[Any, ...] = (*grid, *counts)
             if all(isinstance(n, (int, np.integer)) for n in shape):
-                size += math.prod(map(int, shape)) * seen.param.dtype.numpy.itemsize
+                size += math.prod(shape) * seen.param.dtype.numpy.itemsize
             if size > LIMIT:
                 raise _too_large(seen.access, size)
             found.append(shape)
