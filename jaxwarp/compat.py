@@ -97,6 +97,22 @@ class LaunchEffect(_effects.Effect):
         return "launch with side effects"
 
 
+class UnrepeatableEffect(_effects.Effect):
+    """An effect of a launch that another run would not repeat. It is for `jax.checkpoint` to refuse it."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnrepeatableEffect)
+
+    def __hash__(self) -> int:
+        return hash(UnrepeatableEffect)
+
+    def __repr__(self) -> str:
+        return (
+            "a record of what atomics on integers returned, for a derivative, which jax.checkpoint would make a second "
+            "time, in another order of threads: leave that launch out of jax.checkpoint"
+        )
+
+
 # `jax.ffi.ffi_call(has_side_effect=True)` has an effect of its own, but before JAX 0.11 it is in too few of these
 # sets: under jax.checkpoint it fails. Hence ours.
 for _allowed in (
@@ -108,7 +124,15 @@ for _allowed in (
 ):
     _allowed.add_type(LaunchEffect)
 
+for _allowed in (
+    _effects.lowerable_effects,
+    _effects.control_flow_allowed_effects,
+    _effects.custom_derivatives_allowed_effects,
+):
+    _allowed.add_type(UnrepeatableEffect)
+
 SIDE_EFFECT = LaunchEffect()
+UNREPEATABLE = UnrepeatableEffect()
 
 
 JaxException = _checkify.JaxException

@@ -20,7 +20,7 @@ from jaxwarp.ir.verify import verify
 from jaxwarp.passes.launches.tells import without_tests
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.forward.tangent import tangent
-from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import Assumed, adjoint
 
 # Checks of one case ask for the same derivatives. Kernels are one if they are the same object.
 verified = functools.lru_cache(maxsize=16)(verify)
@@ -158,7 +158,7 @@ def check_adjoint_of_tangent(case: Case, with_grid: bool = False, as_written: bo
     first = tangent_of(case.kernel, case.wanted, case.grid)
     positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
     wanted = [positions[i] for i in case.wanted]
-    second = adjoint(first.kernel, wanted, case.grid, finals=False, as_written=as_written)
+    second = adjoint(first.kernel, wanted, case.grid, finals=False, assumed=Assumed(as_written))
     finals = run(case.kernel, case.grid, case.buffers)
     known = {"primal": case.buffers, "final": finals}
     inner = [known[s.kind][s.index] if s.kind in known else np.full(case.buffers[s.index].shape, np.nan)

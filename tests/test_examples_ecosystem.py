@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -270,3 +273,25 @@ def test_a_fluid_of_jax_md_is_that_of_the_handbook(jax_md, lists, tmp_path):
     assert abs(found["energy"] - (-5.795 + 1.2 * (found["temperature"] - 0.85))) < 0.06
     assert found["drift"] < 2e-3
     assert is_drawn(tmp_path / "jax_md_neighbors.png")
+
+
+# MuJoCo
+
+
+def test_a_controller_by_gradients_of_mujoco_warp():
+    """In a process of its own, where `import warp` is jaxwarp."""
+    example = Path(__file__).resolve().parent.parent / "examples" / "mujoco_control.py"
+    command = [sys.executable, str(example), "--worlds", "4", "--steps", "3", "--iterations", "2"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if importlib.util.find_spec("mujoco") is None:
+        assert found.returncode == 1
+        assert "this example needs MuJoCo: pip install mujoco mujoco-mjx mujoco-warp" in found.stderr
+        return
+    assert found.returncode == 0, found.stderr
+    ours, theirs = (re.search(rf"{impl} *: cost ([0-9.]+) -> ([0-9.]+)", found.stdout) for impl in ("warp", "jax"))
+    assert ours is not None
+    assert theirs is not None
+    assert float(ours[2]) < float(ours[1]) == pytest.approx(float(theirs[1]), rel=1e-3)
+    difference = re.search(r"gradients differ by ([0-9.e+-]+)", found.stdout)
+    assert difference is not None
+    assert float(difference[1]) < 1e-3

@@ -38,6 +38,11 @@ class Replayed:
     finals: dict[Param, Param]
 
 
+def has_replays(kernel: Kernel) -> bool:
+    """Return whether functions of the kernel have replays."""
+    return any(isinstance(op, Call) and is_replay(op.builtin) for op in walk(kernel.body))
+
+
 def take_replays(kernel: Kernel, grid: Grid | None = None) -> Replayed:
     """The kernel that a derivative is made from.
 

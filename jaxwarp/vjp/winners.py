@@ -29,18 +29,18 @@ from dataclasses import dataclass, replace
 from jaxwarp.analysis.addresses import Access, Grid, Ownership, ownership_of, require_no_visible_race
 from jaxwarp.analysis.collisions import Collisions
 from jaxwarp.analysis.thread_values import Shapes
-from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import EXPECT, Atomic, Block, If, Load, Op, Param, Size, Store, Tell, Value, walk
+from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
-from jaxwarp.types import bool_, float32, int32
+from jaxwarp.types import int32
 from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.derived import Derived, marking
 from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.reports import make_report
 
 # Numbers of threads are of 32 bits, and so are those counted from the end.
 LIMIT = 2**31 - 1
@@ -188,20 +188,12 @@ def report_meeting(kernel: Kernel, index: int) -> Kernel:
     """Make what fails for one thread where `met` is True of an array of the kernel: else `factor`, NaN then, is 1."""
     param = kernel.params[index]
     access = next(op for op in walk(kernel.body) if isinstance(op, Access) and op.param is param)
-    met, factor = Param("met", bool_, (1,)), Param("factor", float32, (1,))
     text = (
         f"two threads have met at an element of {param.name}, which the kernel reads and writes: what is left depends "
         "on their order, and the derivative is not defined. Read an input and write an output, or keep the indices "
         "apart"
     )
-    builder = Builder()
-    builder.loc = access.loc
-    place = (builder.const(0, int32),)
-    has_met = builder.load(met, place)
-    builder.append(If((), has_met, Block((), (Tell(EXPECT, (text,), (), (), loc=access.loc),), ()), Block((), (), ())))
-    ends = builder.const(float("nan"), float32), builder.const(1.0, float32)
-    builder.store(factor, place, builder.call(ROWS["select"], has_met, *ends))
-    return builder.finish(f"{kernel.name}_met", 1, (met, factor))
+    return make_report(f"{kernel.name}_met", text, access.loc)
 
 
 _WAYS: Mapping[str, type[Access]] = {"reads": Load, "stores": Store, "updates": Atomic}

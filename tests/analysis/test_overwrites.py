@@ -191,16 +191,52 @@ def only_added(x: wp.array[F], index: wp.array[int], y: wp.array[F]):
     x[i] = y[index[i]]
 
 
-@pytest.mark.parametrize("kernel", [too_near, too_far, next_to_it, perhaps, only_added])
+@pytest.mark.parametrize("kernel", [too_near, too_far])
 def test_what_another_thread_may_have_written_is_refused(kernel):
+    call = wp.jax_kernel(kernel, in_out_argnames=["y"], launch_dims=3)
+    # While it is traced: a program that runs may fail before, where threads meet.
+    with pytest.raises(DifferentiationError, match="a thread may read what another one writes"):
+        jax.make_jaxpr(jax.grad(lambda x: call(x, np.ones(20))[0].sum()))(np.ones(3))
+
+
+def by_threads(kernel, x, index, y):
+    """The kernel's threads, one after the other."""
+    for i, at in enumerate(index):
+        if kernel is next_to_it:
+            y = y.at[at].set(y[at + 1] * x[i])
+        elif kernel is perhaps:
+            y = y.at[at].set(jnp.where(y[at] > x[i], x[i], y[at]))
+        else:
+            y = y.at[at].add(x[i])
+            x = x.at[i].set(y[at])
+    return jnp.concatenate([x, y]) if kernel is only_added else y
+
+
+@pytest.mark.parametrize("kernel", [next_to_it, perhaps, only_added])
+def test_what_another_thread_may_have_written_is_looked_at(kernel):
+    """Where indices are found in data: when the launch runs."""
     names = [a.name for a in kernel.arguments]
     changed = ["x", "y"] if kernel is only_added else ["y"]
     call = wp.jax_kernel(kernel, num_outputs=len(changed), in_out_argnames=changed, launch_dims=3)
-    given = {"x": np.ones(3), "index": np.array([0, 1, 3], np.int32), "y": np.ones(20)}
-    loss = lambda x: call(*(x if n == "x" else given[n] for n in names))[-1].sum()  # noqa: E731
-    # While it is traced: a program that runs may fail before, where threads meet.
-    with pytest.raises(DifferentiationError, match="a thread may read what another one writes"):
-        jax.make_jaxpr(jax.grad(loss))(given["x"])
+    x, y, weights = np.array([0.5, 2.0, -1.0]), np.linspace(0.2, 3.0, 8), np.linspace(-1.0, 2.0, 11)
+
+    def loss(x, y, index):
+        given = {"x": x, "y": y, "index": index}
+        out = jnp.concatenate(call(*(given[n] for n in names)))
+        return jnp.sin(out) @ weights[: len(out)]
+
+    def expected(x, y, index):
+        out = by_threads(kernel, x, index, y)
+        return jnp.sin(out) @ weights[: len(out)]
+
+    index = np.array([4, 0, 2], np.int32)
+    found, slopes = (
+        jax.grad(loss, (0, 1))(x, y, index),
+        jax.grad(expected, (0, 1))(jnp.asarray(x), jnp.asarray(y), index),
+    )
+    np.testing.assert_allclose(flat(found), flat(slopes), rtol=1e-12)
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="two threads have met at an element of y"):
+        jax.block_until_ready(jax.grad(loss)(x, y, np.array([1, 2, 1], np.int32)))
 
 
 def test_components_take_no_atomics():

@@ -536,7 +536,17 @@ def test_updates_at_places_in_data_that_differ_are_exact_and_others_fail():
         jax.block_until_ready(gradients(x, y, jnp.stack([ORDER, SHARED])))
 
 
-@pytest.mark.parametrize("index", [[0, 1, 1, 1], [0, 3, 2, 3], [0, 0, 0, 0]])
+def test_reads_of_what_no_thread_stores_are_exact():
+    """Threads 1 and 3 store to one element, which no thread reads: the last one wins."""
+    call = wp.jax_kernel(of_others, num_outputs=2, output_dims={"y": 4, "z": 4})
+    index = jnp.array([0, 3, 2, 3], jnp.int32)
+    weights = jnp.array([1.0, 10.0, 100.0, 1000.0])
+    found = jax.grad(lambda x: (call(x, index)[0] + call(x, index)[1]) @ weights)(X[:4])
+    expected = jax.grad(lambda x: x[0] ** 2 + x[0] ** 3 + 100 * x[2] ** 2 + 1000 * x[3] ** 2)(X[:4])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("index", [[0, 1, 1, 1], [0, 0, 0, 0]])
 def test_reads_of_what_others_store_fail(index):
     call = wp.jax_kernel(of_others, num_outputs=2, output_dims={"y": 4, "z": 4})
     with fails("y"):

@@ -546,19 +546,36 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_what_depends_on_the_order_of_threads_is_refused_without_a_replay(name):
-    """In forward mode too: the tangent would run in another order than the kernel did."""
-    scope = define(
-        "@wp.kernel\ndef k(x: wp.array[wp.float64], counter: wp.array[int], tag: wp.array[int], "
-        "out: wp.array[wp.float64]):\n    i = wp.tid()\n    old = wp.atomic_add(counter, 0, 1)\n"
+def test_what_depends_on_the_order_of_threads_is_recorded(name):
+    """Without a replay: against the same kernel, given what the counter has handed out."""
+    text = (
+        "@wp.kernel\ndef k(x: wp.array[wp.float64], given: wp.array[int], counter: wp.array[int], tag: wp.array[int], "
+        "seen: wp.array[int], out: wp.array[wp.float64]):\n    i = wp.tid()\n    old = {old}\n    seen[i] = old\n"
         f"    {ORDERS[name]}\n"
     )
-    dims = {"counter": 1, "tag": 4, "out": 4}
-    call = wp.jax_kernel(scope["k"], num_outputs=3, launch_dims=4, output_dims=dims)
-    for transform in (lambda f, x: jax.jvp(f, (x,), (x,)), jax.vjp):
-        with pytest.raises(DifferentiationError, match="atomic_add on counter returns depends on the order") as caught:
-            transform(lambda x: call(x)[2], jnp.ones(4))
-        assert "old = wp.atomic_add(counter, 0, 1)" in str(caught.value)
+    dims = {"counter": 1, "tag": 4, "seen": 4, "out": 4}
+    recorded, replayed = (
+        wp.jax_kernel(define(text.format(old=old))["k"], num_outputs=4, launch_dims=4, output_dims=dims)
+        for old in ("wp.atomic_add(counter, 0, 1)", "given[i]")
+    )
+    x, w, none = jnp.array([0.3, -0.7, 1.1, 2.0]), jnp.array([1.0, 10.0, 100.0, 1000.0]), jnp.zeros(4, jnp.int32)
+
+    def loss(x, w):
+        *_, seen, out = recorded(x, none)
+        return out @ w + (out * out) @ w, seen
+
+    (by_x, seen), (moved, along) = jax.grad(loss, has_aux=True)(x, w), jax.jvp(lambda x: loss(x, w), (x,), (x,))[1]
+    assert sorted(seen.tolist()) == [0, 1, 2, 3]
+
+    def expected(x, seen):
+        out = replayed(x, seen)[3]
+        return out @ w + (out * out) @ w
+
+    np.testing.assert_allclose(by_x, jax.grad(expected)(x, seen), rtol=1e-12)
+    _, again = loss(x, w)
+    if np.array_equal(seen, again):  # as it is on one core
+        np.testing.assert_allclose(moved, jax.grad(expected)(x, seen) @ x, rtol=1e-12)
+    assert along.dtype == jax.dtypes.float0
 
 
 def test_an_order_that_does_not_touch_what_moves():

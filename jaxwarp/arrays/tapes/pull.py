@@ -21,6 +21,7 @@ from jaxwarp.arrays.eager import LaunchPlan
 from jaxwarp.arrays.tapes.memory import Memory
 from jaxwarp.arrays.tapes.steps import Computed, LaunchStep, PullbackSteps, Shapes, UnknownError, abstract
 from jaxwarp.ffi.launch.debug import failures_raised
+from jaxwarp.ffi.launch.derivatives.handed_out import require_no_handing_out
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
@@ -102,6 +103,8 @@ def native_pull(
 
 @functools.lru_cache(maxsize=256)
 def _traced(launch: LaunchSpec, wanted: tuple[int, ...]) -> Any:
+    require_no_handing_out(launch, wanted)
+
     def pull(operands: Values, cotangents: Values) -> Values:
         def run(active: Values) -> Values:
             results = bind_launch(launch, [active.get(i, operands[i]) for i in launch.operand_params])

@@ -87,7 +87,8 @@ def _launch_abstract(*operands: Any, launch: LaunchSpec) -> tuple[list[Any], set
     ]
     if launch.debug is not None and launch.debug.is_value:
         results.append(compat.output_aval(operands, record_shape(launch), np.uint32))
-    return results, {compat.SIDE_EFFECT} if launch.is_effect else set()
+    effects = {compat.SIDE_EFFECT} if launch.is_effect else set()
+    return results, effects | ({compat.UNREPEATABLE} if launch.unrepeatable else set())
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: LaunchSpec, platform: str) -> Sequence[Any]:

@@ -110,6 +110,8 @@ class LaunchSpec:
         debug: in debug mode, what is checked.
         in_order: whether of threads that store to one element the last one wins. Launches that we make need not ask:
             theirs do not meet, or it does not matter.
+        unrepeatable: whether it records what depends on the order of threads: launched again, it may find another
+            order than the rest of the program has, so `jax.checkpoint` is not to do that.
     """
 
     kernel: Kernel
@@ -124,6 +126,7 @@ class LaunchSpec:
     factors: Factors | None = None
     debug: Debug | None = None
     in_order: bool = True
+    unrepeatable: bool = False
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):

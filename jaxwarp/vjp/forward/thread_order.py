@@ -27,6 +27,13 @@ def require_no_order(
     """
     if grid is not None and None not in grid and math.prod(n or 0 for n in grid) <= 1:
         return
+    deciding = deciding_atomics(kernel, activity, used)
+    if deciding:
+        raise _refused(deciding[0])
+
+
+def deciding_atomics(kernel: Kernel, activity: Activity, used: Iterable[Value]) -> list[Atomic]:
+    """Return the atomics whose results decide what moves or where it goes, likewise."""
     constants = {op.result for op in walk(kernel.body) if isinstance(op, Const)}
     read = set(used)
     sources = [
@@ -37,24 +44,35 @@ def require_no_order(
         and op.param not in activity.params
         and not (op.kind == "exch" and op.args[0] in constants)
     ]
-    if sources:
-        _Order(kernel, activity, sources).check()
+    return _Order(kernel, activity, sources).found() if sources else []
 
 
 class _Order:
-    """A least fixed point: what depends on the result of which atomic, through values, control flow and memory."""
+    """A least fixed point: what depends on the result of which atomic, through values, control flow and memory.
+
+    Of several atomics that something depends on, one is followed: the others are looked at once that is left out.
+    """
 
     def __init__(self, kernel: Kernel, activity: Activity, sources: Sequence[Atomic]):
         self.kernel = kernel
         self.activity = activity
-        self.values: dict[Value, Atomic] = {op.result: op for op in sources}
+        self.sources = list(sources)
+        self.values: dict[Value, Atomic] = {}
         self.memory: dict[Param, Atomic] = {}
+        self.deciding: dict[Atomic, None] = {}
 
-    def check(self) -> None:
-        size = -1
-        while size != len(self.values) + len(self.memory):
-            size = len(self.values) + len(self.memory)
-            self.block(self.kernel.body, None)
+    def found(self) -> list[Atomic]:
+        left = self.sources
+        while left:
+            self.values, self.memory = {op.result: op for op in left}, {}
+            size, before = -1, len(self.deciding)
+            while size != len(self.values) + len(self.memory):
+                size = len(self.values) + len(self.memory)
+                self.block(self.kernel.body, None)
+            if len(self.deciding) == before:
+                break
+            left = [op for op in left if op not in self.deciding]
+        return list(self.deciding)
 
     def first(self, values: Iterable[Value]) -> Atomic | None:
         return next((self.values[v] for v in values if v in self.values), None)
@@ -65,7 +83,7 @@ class _Order:
         for value in values:
             self.values.setdefault(value, source)
             if value in self.activity.values:
-                raise _refused(source)
+                self.deciding[source] = None
 
     def block(self, block: Block, outer: Atomic | None) -> None:
         """`outer` is what decides whether the block runs."""
@@ -83,7 +101,7 @@ class _Order:
                 if source is not None:
                     self.memory.setdefault(op.param, source)
                     if op.param in self.activity.params:
-                        raise _refused(source)
+                        self.deciding[source] = None
                 if isinstance(op, Atomic):
                     self.mark(op.defined, source or self.memory.get(op.param))
             case If():

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
 from jaxwarp.analysis.integers.trips import Trips
@@ -43,8 +43,27 @@ from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
 from jaxwarp.vjp.reverse.own_memory import OwnMemory, clear
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
-from jaxwarp.vjp.reverse.residuals import make_residual_launch
+from jaxwarp.vjp.reverse.residuals import make_residual_launch, unbounded_loops
 from jaxwarp.vjp.unread import without_unread
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """The assumptions of an adjoint that a launch finds out about.
+
+    Attributes:
+        as_written: no index of an array of floats counts from the end (`aliases.py`).
+        watched: no thread reads what another one writes (`winners.py`).
+        settled: no element that is found in data is written after it is read, in loops that nothing bounds
+            (`residuals.py`).
+    """
+
+    as_written: bool = False
+    watched: bool = False
+    settled: bool = False
+
+
+NOTHING = Assumed()
 
 
 def adjoint(
@@ -55,7 +74,7 @@ def adjoint(
     finals: bool = True,
     extents: Sequence[Sequence[int | None]] | None = None,
     silent: Collection[int] = (),
-    as_written: bool = False,
+    assumed: Assumed = NOTHING,
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -70,8 +89,7 @@ def adjoint(
         extents: of each parameter, those that the result may rely on, likewise.
         silent: positions of parameters that the kernel writes and whose cotangents are zero, as nobody uses what it
             leaves there: a slope that is infinite or NaN does not matter for them.
-        as_written: whether the launch is watched for indices that count from the end (`aliases.py`), and none of an
-            array of floats does.
+        assumed: what a launch finds out.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -89,7 +107,7 @@ def adjoint(
     while True:
         try:
             known = simplify(arrays_as_values(kernel, as_values))
-            return _adjoint(known, wanted, used, grid, sweep, finals, shapes, as_written)
+            return _adjoint(known, wanted, used, grid, sweep, finals, shapes, assumed)
         except _OverwrittenError as error:
             if sweep or not may_be_values(kernel, error.param):
                 raise error.refusal from None
@@ -104,18 +122,20 @@ def _adjoint(
     sweep: bool,
     finals: bool,
     shapes: Shapes,
-    as_written: bool,
+    assumed: Assumed,
 ) -> Derived:
     """The same, with arrays of the thread's own left in memory."""
     require_pure_conditions(kernel)
-    require_partitioned(kernel, grid, shapes)
-    promoted = without_unread(promote_memory(kernel, grid, shapes, as_written), used)
+    if not assumed.watched:
+        require_partitioned(kernel, grid, shapes)
+    promoted = without_unread(promote_memory(kernel, grid, shapes, assumed.as_written), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
-    sources = LoadSources(kernel, grid, finals, shapes, as_written)
+    sources = LoadSources(kernel, grid, finals, shapes, assumed.as_written)
     trips = Trips(kernel, grid or None, shapes)
     own = OwnMemory(kernel, () if sweep else kernel.locals, sources, trips)
     silent = [p for p in kernel.params if p not in used]
-    return Adjoint(kernel, wanted, sources, own, not sweep, silent).build()
+    unbounded = unbounded_loops(kernel, trips) if assumed.settled else ()
+    return Adjoint(kernel, wanted, sources, own, not sweep, silent, unbounded).build()
 
 
 class _OverwrittenError(Exception):
@@ -138,9 +158,10 @@ class Adjoint(FirstRun):
         own: OwnMemory,
         residuals: bool = True,
         silent: Collection[Param] = (),
+        unbounded: Collection[For | While] = (),
     ):
         active = Activity(kernel, [kernel.params[i] for i in wanted])
-        super().__init__(kernel, active, sources, own, residuals)
+        super().__init__(kernel, active, sources, own, residuals, unbounded)
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.silent = frozenset(silent)

@@ -5,7 +5,7 @@ Writes to arrays of the thread's own that stay in memory are done where the run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -28,7 +28,15 @@ class FirstRun(Reversal):
             them does not have.
     """
 
-    def __init__(self, kernel: Kernel, activity: Activity, sources: LoadSources, own: OwnMemory, residuals: bool):
+    def __init__(
+        self,
+        kernel: Kernel,
+        activity: Activity,
+        sources: LoadSources,
+        own: OwnMemory,
+        residuals: bool,
+        unbounded: Collection[For | While] = (),
+    ):
         super().__init__(kernel, activity, own)
         self.used = used_values(kernel)
         self.read_inside = read_inside(kernel)
@@ -37,7 +45,7 @@ class FirstRun(Reversal):
         self.lost: dict[Param, Param] = {}
         others = {*activity.params, *kernel.locals}
         self.residual_loads = {op for op in sources.lost if op.param not in others} if residuals else set[Load]()
-        self.residuals = find_residuals(kernel, sources.dependence, sources.addresses, self.residual_loads)
+        self.residuals = find_residuals(kernel, sources.dependence, sources.addresses, self.residual_loads, unbounded)
 
     def forward(self, block: Block, env: Environment) -> None:
         """Emits the operations of a block; `env` gets what stands for its values."""

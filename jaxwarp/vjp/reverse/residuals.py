@@ -15,6 +15,12 @@ take no axis of their own, nor do loops that do not write to the array. So a swe
 and the first load of an in-place LU factorisation keeps an array like the matrix. An axis of the array is left out if
 the others tell the threads apart, and its index does not move (`a[i, 0]`), or only with a loop of fewer iterations than
 it has elements.
+
+Where nothing bounds the iterations of a loop, and elements are found in data (kinematic trees), the residual has no
+axis for it: all reads of an element are taken to see one value. The launch that records finds out whether that is so:
+
+    v = load a[j]                  ->   store residual[j], v;  store a_read[j], 1
+    store a[k], f(v)               ->   if a_read[k] != 0 { store a_read[k], 2 };  store a[k], f(v)
 """
 
 from __future__ import annotations
@@ -28,10 +34,11 @@ from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import tell_apart
 from jaxwarp.analysis.integers.trips import Counter, Trips
 from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Size, Store, Value, While, walk
 from jaxwarp.ir.rewrite import Rewriter
-from jaxwarp.types import Scalar, int64, uint64
+from jaxwarp.types import Scalar, int32, int64, uint64
 from jaxwarp.vjp.unread import without_unread
 
 # More is not what a loop makes but what is not known of one.
@@ -71,12 +78,14 @@ class Residual:
         axes: those of the array that the residual has.
         iterations: of the loops that have an axis too, the outermost first.
         param: the residual: these axes, then one for each of these loops.
+        is_settled: whether it is only right if no element is written after it is read.
     """
 
     load: Load
     axes: tuple[int, ...]
     iterations: tuple[Iteration, ...]
     param: Param
+    is_settled: bool = False
 
     def of_axes(self, items: Sequence[Any]) -> list[Any]:
         """Select the items of the residual's axes from one item (an extent, an index) for each axis of the array."""
@@ -93,6 +102,8 @@ class ResidualLaunch:
         params: for each parameter of the kernel but the residuals, its position in the source.
         written: those positions whose arrays the kernel writes.
         residuals: what is kept.
+        settled: arrays, by position in the source: the last parameters of the kernel are marks of these, 2 where an
+            element has been written after it had been read.
     """
 
     kernel: Kernel
@@ -100,6 +111,7 @@ class ResidualLaunch:
     params: tuple[int, ...]
     written: frozenset[int]
     residuals: tuple[Residual, ...]
+    settled: tuple[int, ...] = ()
 
     def shapes(
         self, grid: Sequence[Any], given: Sequence[Sequence[Any]]
@@ -116,19 +128,40 @@ class ResidualLaunch:
             yield residual, unknown[0] if unknown else (*own, *counts)
 
 
+def unbounded_loops(kernel: Kernel, trips: Trips) -> list[For | While]:
+    """Return the loops of which it is not known how many iterations they make at most."""
+    loops = [op for op in walk(kernel.body) if isinstance(op, (For, While))]
+    return [op for op in loops if trips.most.get(op, _MOST_ITERATIONS) >= _MOST_ITERATIONS]
+
+
 def find_residuals(
-    kernel: Kernel, dependence: Dependence, addresses: Addresses, loads: Collection[Load]
+    kernel: Kernel,
+    dependence: Dependence,
+    addresses: Addresses,
+    loads: Collection[Load],
+    unbounded: Collection[For | While] = (),
 ) -> dict[Load, Residual]:
-    """A residual for each of the loads that can have one: a `while` around them needs a counter."""
+    """A residual for each of the loads that can have one: a `while` around them needs a counter.
+
+    Or it has to be `unbounded`, and to find the elements in data.
+    """
     if not loads:
         return {}
-    finder = _Finder(kernel, dependence, addresses, loads)
+    finder = _Finder(kernel, dependence, addresses, loads, unbounded)
     finder.block(kernel.body, ())
     return finder.found
 
 
 class _Finder:
-    def __init__(self, kernel: Kernel, dependence: Dependence, addresses: Addresses, loads: Collection[Load]):
+    def __init__(
+        self,
+        kernel: Kernel,
+        dependence: Dependence,
+        addresses: Addresses,
+        loads: Collection[Load],
+        unbounded: Collection[For | While],
+    ):
+        self.unbounded = unbounded
         self.dependence = dependence
         self.addresses = addresses
         self.loads = loads
@@ -147,12 +180,17 @@ class _Finder:
         loops = [loop for loop, _ in around]
         axes = self.axes(op, loops)
         counted = self.counted(op, loops, axes)
+        is_settled = any(loop in self.unbounded for loop in counted) and any(
+            map(self.addresses.is_indirect, op.indices)
+        )
+        if is_settled:
+            axes, counted = tuple(range(op.param.rank)), []
         iterations = [iteration_of(loop, inner, self.counters) for loop, inner in around if loop in counted]
         known = tuple(iteration for iteration in iterations if iteration is not None)
         if len(known) == len(iterations):
             shape = (*(op.param.shape[axis] for axis in axes), *[None] * len(iterations))
             param = Param(f"{op.param.name}_record{len(self.found)}", op.param.dtype, shape)
-            self.found[op] = Residual(op, axes, known, param)
+            self.found[op] = Residual(op, axes, known, param, is_settled)
 
     def axes(self, op: Load, loops: Sequence[For | While]) -> tuple[int, ...]:
         """Return the axes of the array that the residual needs."""
@@ -224,6 +262,16 @@ def iteration_numbers(
     call: Callable[..., Value], const: Callable[[int, Scalar], Value], residual: Residual, use: Callable[[Value], Value]
 ) -> list[Value]:
     """Emit the iteration numbers of a residual's loops: indices, int64. `use` maps a value to its replacement."""
+    return number_iterations(call, const, residual.iterations, use)
+
+
+def number_iterations(
+    call: Callable[..., Value],
+    const: Callable[[int, Scalar], Value],
+    iterations: Sequence[Iteration],
+    use: Callable[[Value], Value],
+) -> list[Value]:
+    """Emit the numbers of iterations, likewise."""
 
     def wide(value: Value | int, dtype: Scalar) -> Value:
         if isinstance(value, int):
@@ -245,7 +293,7 @@ def iteration_numbers(
         pace = call(ROWS["select"], is_down, call(ROWS["neg"], step), step)
         return call(ROWS["cast"], call(ROWS["div"], distance, pace), dtype=int64)
 
-    return [number(iteration) for iteration in residual.iterations]
+    return [number(iteration) for iteration in iterations]
 
 
 def make_residual_launch(kernel: Kernel, active: Collection[Param], residuals: Sequence[Residual]) -> ResidualLaunch:
@@ -254,8 +302,10 @@ def make_residual_launch(kernel: Kernel, active: Collection[Param], residuals: S
     It is without writes to the arrays that are `active`, in which the kernel is linear: what is kept depends on
     none, so their loads vanish. One that does not is left, and shows that the kernel was not linear.
     """
-    arrays = tuple(r.param for r in residuals)
-    body = _StoreResiduals(active, {r.load: r for r in residuals}).block(kernel.body)
+    settled = dict.fromkeys(r.load.param for r in residuals if r.is_settled)
+    marks = {p: Param(f"{p.name}_read", int32, p.shape) for p in settled}
+    arrays = (*(r.param for r in residuals), *marks.values())
+    body = _StoreResiduals(active, {r.load: r for r in residuals}, marks).block(kernel.body)
     made = replace(kernel, name=f"{kernel.name}_record", params=(*kernel.params, *arrays), body=body)
     made = without_unread(made, arrays)
     ops = list(walk(made.body))
@@ -268,18 +318,22 @@ def make_residual_launch(kernel: Kernel, active: Collection[Param], residuals: S
         kept,
         frozenset(i for i in kept if kernel.params[i] in written),
         tuple(residuals),
+        tuple(kernel.params.index(p) for p in settled),
     )
 
 
 class _StoreResiduals(Rewriter):
-    """Adds stores to residuals, and leaves out writes to what is active."""
+    """Adds stores to residuals and marks, and leaves out writes to what is active."""
 
-    def __init__(self, active: Collection[Param], residuals: Mapping[Load, Residual]):
+    def __init__(self, active: Collection[Param], residuals: Mapping[Load, Residual], marks: Mapping[Param, Param]):
         super().__init__()
         self.active = active
         self.residuals = residuals
+        self.marks = marks
 
     def op(self, op: Op) -> None:
+        if isinstance(op, (Load, Store, Atomic)) and op.param in self.marks:
+            self.mark(op, self.marks[op.param])
         if isinstance(op, (Store, Atomic)) and op.param in self.active:
             if isinstance(op, Atomic):
                 self.emit(Load(op.result, op.param, self.all(op.indices), loc=op.loc))
@@ -290,6 +344,18 @@ class _StoreResiduals(Rewriter):
             numbers = iteration_numbers(self.call, self.const, residual, self.value)
             indices = (*self.all(residual.of_axes(residual.load.indices)), *numbers)
             self.emit(Store(residual.param, indices, self.value(residual.load.result), loc=op.loc))
+
+    def mark(self, op: Load | Store | Atomic, mark: Param) -> None:
+        """Mark an element that is read, and one that is written after that."""
+        builder = Builder(self.scopes)
+        builder.loc = op.loc
+        indices = self.all(op.indices)
+        before, zero = builder.load(mark, indices), builder.const(0, int32)
+        marked = builder.call(ROWS["max"], before, builder.const(1, int32))
+        if not isinstance(op, Load):
+            was_read = builder.call(ROWS["ne"], before, zero)
+            marked = builder.call(ROWS["select"], was_read, builder.const(2, int32), zero)
+        builder.store(mark, indices, marked)
 
     def const(self, value: int, dtype: Scalar) -> Value:
         result = Value(dtype)

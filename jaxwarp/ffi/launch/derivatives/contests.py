@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxwarp.ffi.launch.debug import debug_for
-from jaxwarp.ffi.launch.derivatives.recording import Point
+from jaxwarp.ffi.launch.derivatives.recording import Point, report
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
@@ -55,14 +55,19 @@ def with_winners(
     bind: Bind, launch: LaunchSpec, operands: Sequence[Any], wanted: tuple[int, ...]
 ) -> tuple[LaunchSpec, list[Any]]:
     """A launch that does the same, in which no stores meet that are active by `wanted`, and its operands."""
-    shapes = _shapes(launch, operands)
+    shapes = shapes_of(launch, operands)
     contest = _contest(_key(launch, shapes), wanted) if _may_store_twice(launch.kernel) else None
     if contest is None:
         return launch, list(operands)
     given = dict(zip(launch.operand_params, operands, strict=True))
     winners = _find(bind, launch, contest.finder, shapes, given, {})
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in contest.arrays))
-    made = launch.replace(kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors)
+    made = launch.replace(
+        kernel=contest.kernel,
+        roles=(*launch.roles, *[INPUT] * len(contest.arrays)),
+        factors=factors,
+        debug=_debug_with(launch, contest.kernel),
+    )
     return made, [*operands, *winners]
 
 
@@ -75,7 +80,7 @@ def with_selected(
         results: those of the launch.
         wanted: the parameters by which it is to be differentiated.
     """
-    shapes = _shapes(launch, operands)
+    shapes = shapes_of(launch, operands)
     selection = _selection(_key(launch, shapes), wanted) if _selects(launch.kernel) else None
     if selection is None:
         return launch, list(operands)
@@ -84,7 +89,12 @@ def with_selected(
     winners = _find(bind, launch, selection.finder, shapes, given, finals)
     arrays = (*selection.arrays, *selection.arrays)
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in arrays))
-    made = launch.replace(kernel=selection.kernel, roles=(*launch.roles, *[INPUT] * len(arrays)), factors=factors)
+    made = launch.replace(
+        kernel=selection.kernel,
+        roles=(*launch.roles, *[INPUT] * len(arrays)),
+        factors=factors,
+        debug=_debug_with(launch, selection.kernel),
+    )
     return made, [*operands, *winners, *(finals[i] for i in selection.arrays)]
 
 
@@ -100,7 +110,7 @@ def meeting_factor(
         derived: its tangent. Arrays that this does not have do not matter.
     """
     asked = {slot.index for slot in derived.slots if slot.kind != "primal" or slot.reads}
-    shapes = _shapes(launch, [given[i] for i in launch.operand_params])
+    shapes = shapes_of(launch, [given[i] for i in launch.operand_params])
     survey = _survey(_key(launch, shapes))
     if survey is None or not any(i in asked for i, _ in survey.ways):
         return None
@@ -109,17 +119,9 @@ def meeting_factor(
     for i, ways in survey.ways:
         marks = {way: (next(found), next(found)) for way in ways}
         if i in asked:
-            met = _report(bind, launch, i, _have_met(marks))
+            met = report(bind, launch, _meeting(launch.kernel, i), _have_met(marks))
             factor = met if factor is None else factor * met
     return factor
-
-
-def _report(bind: Bind, launch: LaunchSpec, index: int, met: Any) -> Any:
-    """NaN if threads have met, and the call fails if anybody is told; else 1."""
-    kernel = _meeting(launch.kernel, index)
-    debug = launch.debug.for_derivative(()) if launch.debug else debug_for(kernel, "release")
-    told = LaunchSpec(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
-    return bind(told, [met.reshape(1)])[0][0]
 
 
 def may_be_from_end(launch: LaunchSpec) -> bool:
@@ -195,6 +197,14 @@ def _find(
     return [value for slot, value in zip(written, values, strict=True) if slot.kind == "winner"]
 
 
+def _debug_with(launch: LaunchSpec, kernel: Kernel) -> Debug | None:
+    """Debug mode for a kernel that has more parameters than that of the launch."""
+    if launch.debug is None or not launch.debug.arrays:
+        return launch.debug
+    more = (p.name for p in kernel.params[len(launch.roles) :])
+    return dataclasses.replace(launch.debug, arrays=(*launch.debug.arrays, *more))
+
+
 def _called_after(launch: LaunchSpec, params: Sequence[int]) -> Debug:
     """Debug mode for a kernel whose parameters are called after these of the launch."""
     assert launch.debug is not None
@@ -202,7 +212,7 @@ def _called_after(launch: LaunchSpec, params: Sequence[int]) -> Debug:
     return launch.debug.for_derivative(tuple(before[i] for i in params))
 
 
-def _shapes(launch: LaunchSpec, operands: Sequence[Any]) -> list[Shape]:
+def shapes_of(launch: LaunchSpec, operands: Sequence[Any]) -> list[Shape]:
     """Return the shapes of all parameters."""
     known: dict[int, Shape] = dict(zip(launch.result_params, launch.results, strict=True))
     known |= {i: tuple(jnp.shape(x)) for i, x in zip(launch.operand_params, operands, strict=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxwarp.errors import DifferentiationError
+from jaxwarp.ffi.launch.debug import debug_for
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Op, walk
+from jaxwarp.vjp.reports import make_report
 from jaxwarp.vjp.reverse.residuals import Iteration, Residual, ResidualLaunch
 
 # Bytes of all records of a launch. A program that needs more would seldom run.
@@ -53,8 +56,8 @@ class Point:
         return jnp.zeros(self.shape(index), self.launch.kernel.params[index].dtype.numpy)
 
 
-def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[Any]:
-    """The records of a launch, in their order."""
+def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> tuple[list[Any], Any]:
+    """The records of a launch, in their order, and the factor of cotangents: NaN where these are not right, or None."""
     launch = point.launch
     count = len(launch.kernel.params)
     shapes = _require_known(recording, launch, [point.shape(i) for i in range(count)])
@@ -78,18 +81,43 @@ def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[A
             (*r.of_axes(factors[i]), *[None] * len(r.iterations))
             for i, r in zip(of_records, recording.residuals, strict=True)
         ]
-        factors = (*own, *extra)
+        factors = (*own, *extra, *(factors[i] for i in recording.settled))
+    marks = [point.shape(i) for i in recording.settled]
     made = launch.replace(
         kernel=intern_kernel(recording.kernel),
-        roles=(*roles, *[OUTPUT] * len(shapes)),
-        results=(*results, *shapes),
+        roles=(*roles, *[OUTPUT] * (len(shapes) + len(marks))),
+        results=(*results, *shapes, *marks),
         has_side_effect=False,
         origin=None,
         factors=factors,
         debug=launch.debug and launch.debug.for_derivative(()),
         in_order=False,
     )
-    return bind(made, operands)[len(results) :]
+    found = bind(made, operands)[len(results) :]
+    factor: Any = None
+    for i, mark in zip(recording.settled, found[len(shapes) :], strict=True):
+        of_array = report(bind, launch, _overwritten(recording.source, i), jnp.any(mark == 2))
+        factor = of_array if factor is None else factor * of_array
+    return found[: len(shapes)], factor
+
+
+def report(bind: Bind, launch: LaunchSpec, kernel: Kernel, met: Any) -> Any:
+    """NaN where that is met, and the call fails if anybody is told; else 1. For `kernel`, see `vjp/reports.py`."""
+    debug = launch.debug.for_derivative(()) if launch.debug else debug_for(kernel, "release")
+    told = LaunchSpec(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
+    return bind(told, [met.reshape(1)])[0][0]
+
+
+@functools.lru_cache(maxsize=512)
+def _overwritten(kernel: Kernel, index: int) -> Kernel:
+    param = kernel.params[index]
+    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
+    text = (
+        f"an element of {param.name} that is read here is written later by the same thread, in a loop of which it is "
+        "not known how many iterations it makes; the reverse sweep would need the overwritten value. Let the loop end "
+        "at a constant, an extent of an array or min(n, constant)"
+    )
+    return intern_kernel(make_report(f"{kernel.name}_overwritten", text, read.loc))
 
 
 def _require_known(

@@ -20,9 +20,12 @@ from jaxwarp.ffi.launch.derivatives.contests import (
     from_end_factor,
     may_be_from_end,
     meeting_factor,
+    shapes_of,
     with_selected,
     with_winners,
 )
+from jaxwarp.ffi.launch.derivatives.handed_out import handed_out, record_handed_out
+from jaxwarp.ffi.launch.derivatives.own_copies import CopiedLaunch, copied_launch
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -44,8 +47,9 @@ from jaxwarp.passes.launches.tells import says, silent
 from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.handed_out import HandedOut
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import Assumed, adjoint
 
 Bind = Callable[[LaunchSpec, Sequence[Any]], list[Any]]
 Extents = tuple[int | None, ...]
@@ -76,10 +80,10 @@ def _adjoint(
     sweep: bool,
     extents: tuple[Extents, ...],
     silent: tuple[int, ...],
-    as_written: bool,
+    assumed: Assumed,
 ) -> Derived:
     kernel = fix_rounding(kernel, fma=fma)
-    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, as_written)
+    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, assumed)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -119,6 +123,13 @@ def launch_jvp(
     plain = launch, primals
     launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
+    split = handed_out(plain[0], tuple(active)) if active else None
+    if split is not None:
+        return _jvp_of_split(bind, plain[0], split, primals, tangents, is_told=is_told)
+    shapes = shapes_of(launch, primals)
+    copied = copied_launch(launch, shapes, tuple(active)) if active and launch.in_order else None
+    if copied is not None:
+        return _jvp_of_copied(bind, plain[0] if is_told else None, launch, copied, primals, shapes, active)
     may_meet = bool(active) and launch.in_order  # else it was made of a launch in which threads do not meet
     if may_meet:
         launch, primals = with_winners(bind, launch, primals, tuple(active))
@@ -150,6 +161,66 @@ def launch_jvp(
     found = _scaled(_results(derived.slots, roles, outcome, "tangent"), factor)
     moved = {**kept, **found}
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
+
+
+def _jvp_of_split(
+    bind: Bind,
+    launch: LaunchSpec,
+    split: HandedOut,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    is_told: bool,
+) -> tuple[list[Any], list[Any]]:
+    """The results and tangents of a launch of which a part is done and recorded first."""
+    recorded = record_handed_out(bind, launch, split, primals, is_told=is_told)
+    rest, source = recorded.launch, dict(enumerate(recorded.params))  # the last parameters are records
+    moved = dict(zip(launch.operand_params, tangents, strict=True))
+    along = [
+        moved.get(source.get(n, -1), ad.Zero(jax.typeof(x).to_tangent_aval()))
+        for n, x in zip(rest.operand_params, recorded.operands, strict=True)
+    ]
+    results, found = launch_jvp(bind, rest, recorded.operands, along)
+    made = {source[n]: x for n, x in zip(rest.result_params, results, strict=False)} | dict(recorded.results)
+    all_results = [*(made[i] for i in launch.result_params), *recorded.failures]
+    towards = {source[n]: t for n, t in zip(rest.result_params, found, strict=False)}
+    zeros = [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in all_results]
+    count = len(launch.result_params)
+    return all_results, [
+        *(towards.get(i, z) for i, z in zip(launch.result_params, zeros, strict=False)),
+        *zeros[count:],
+    ]
+
+
+def _jvp_of_copied(
+    bind: Bind,
+    told: LaunchSpec | None,
+    launch: LaunchSpec,
+    copied: CopiedLaunch,
+    primals: Sequence[Any],
+    shapes: Sequence[Any],
+    active: Mapping[int, Any],
+) -> tuple[list[Any], list[Any]]:
+    """The results and tangents of a launch whose threads work on copies of their own; `told`: what has messages."""
+    given = dict(zip(launch.operand_params, primals, strict=True))
+    dtypes = [p.dtype.numpy for p in launch.kernel.params]
+    entries = [given[i] if i in given else jnp.zeros(shapes[i], dtypes[i]) for i in copied.entries]
+    operands = [*primals, *entries]
+    params = [*launch.operand_params, *copied.entries]
+
+    def along(factor: Any) -> list[Any]:
+        moved = _scaled(dict(active), factor)
+        return [moved.get(i, ad.Zero(jax.typeof(x).to_tangent_aval())) for i, x in zip(params, operands, strict=True)]
+
+    factor = copied.factor(bind, launch, bind(copied.launch, operands))
+    results, found = launch_jvp(bind, copied.launch, operands, along(factor))
+    count = len(launch.results)
+    results, found = results[:count], found[:count]
+    found = [t if type(t) is ad.Zero else t * factor.astype(jnp.result_type(t)) for t in found]
+    if told is not None:
+        results = bind(told, primals)
+        found += [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results[count:]]
+    return results, found
 
 
 def silent_launch(launch: LaunchSpec) -> LaunchSpec:
@@ -220,22 +291,38 @@ def _transpose(
     known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
     silent = tuple(i for i in launch.result_params if i not in incoming)
     key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent
-    factor = None
-    try:
-        derived = _adjoint(*key, False)
-        found = _sweep(bind, point, derived, incoming, wanted)
-    except DifferentiationError:
-        if not may_be_from_end(launch):
-            raise
-        derived = _adjoint(*key, True)
-        found, factor = _sweep(bind, point, derived, incoming, wanted), from_end_factor(bind, point)
-    found = _scaled(found, factor)
+    # The tangents of a launch have been watched: see `meeting_factor`.
+    is_watched = launch.origin is not None and not is_sweep
+    derived, found = _first_sweep(bind, point, key, incoming, is_watched=is_watched)
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:
         if i in incoming and i not in written:
             found[i] = incoming[i] + found[i] if i in found else incoming[i]
     return found
+
+
+def _first_sweep(
+    bind: Bind, point: Point, key: tuple[Any, ...], incoming: Mapping[int, Any], *, is_watched: bool
+) -> tuple[Derived, dict[int, Any]]:
+    """The reverse sweep that asks least of the launch, and its cotangents: see `adjoint`."""
+    refusal: DifferentiationError | None = None
+    for assumed in (
+        Assumed(watched=is_watched),
+        Assumed(watched=is_watched, as_written=True),
+        Assumed(watched=is_watched, settled=True),
+    ):
+        if assumed.as_written and not may_be_from_end(point.launch):
+            continue
+        try:
+            derived = _adjoint(*key, assumed)
+            found = _sweep(bind, point, derived, incoming, key[2])
+        except DifferentiationError as error:
+            refusal = refusal if refusal is not None and assumed.settled else error
+            continue
+        return derived, _scaled(found, from_end_factor(bind, point)) if assumed.as_written else found
+    assert refusal is not None
+    raise refusal
 
 
 def _sweep(
@@ -245,7 +332,9 @@ def _sweep(
     if not any(slot.kind == "cotangent" and slot.writes for slot in derived.slots):
         return {}
     launch = point.launch
-    records = [] if derived.residual_launch is None else record_launch(bind, point, derived.residual_launch)
+    records, factor = [], None
+    if derived.residual_launch is not None:
+        records, factor = record_launch(bind, point, derived.residual_launch)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:
@@ -263,7 +352,7 @@ def _sweep(
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
     # Those of half precision are accumulated in float32.
-    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
+    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in _scaled(found, factor).items()}
 
 
 def _transpose_of_reverse(
