@@ -68,7 +68,8 @@ def run_code(
     """As `run_host`, of a text made from the kernel."""
     shapes = [b.shape for b in buffers]
     geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
-    total = math.prod(code.grid or grid)
+    total = math.prod(code.grid or grid) * code.threads
+    block = code.threads if code.threads > 1 else block
     block = min(block or (BLOCK if waits(code) else 4), total) or 1
     blocks = min(-(-(threads or total) // block), code.most_blocks)
     launch_at(kernel, code, [b.ctypes.data for b in buffers], [*geometry, total], blocks, block)
@@ -104,7 +105,7 @@ def key(code: CudaCode) -> str:
 
 def waits(code: CudaCode) -> bool:
     """Do threads of a block wait for each other?"""
-    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync("))
+    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__"))
 
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = OPTIMISED) -> None:

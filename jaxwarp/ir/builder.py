@@ -135,6 +135,7 @@ class Builder:
         inits: Sequence[Value],
         body: Callable[..., Sequence[Value]],
         names: Sequence[str] = (),
+        over_tile: bool = False,
     ) -> tuple[Value, ...]:
         """`body(index, *carried)` returns the carried values of the next iteration; names[0] is the index."""
         loc = self.loc
@@ -144,7 +145,7 @@ class Builder:
             block = Block(params, tuple(ops), values)
         self.loc = loc
         results = _fresh([v.type for v in inits], names[1:])
-        self.append(For(results, start, stop, step, tuple(inits), block, loc=loc))
+        self.append(For(results, start, stop, step, tuple(inits), block, over_tile, loc=loc))
         return results
 
     def while_(
