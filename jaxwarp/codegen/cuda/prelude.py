@@ -89,15 +89,17 @@ template <class T> INLINE T total_of_warp(T a) {
 }
 """,
 )
-# An extremum and its place; 0x7fffffff: there is none. Of equal ones the first, and any number before a NaN.
+# Extrema: any number is better than a NaN. Of equal ones the first comes first, by their places.
+_helper(
+    "is_better",
+    """
+template <bool largest, class T> INLINE bool is_better(T a, T b) { return !(largest ? a <= b : a >= b) && a == a; }
+""",
+)
 _helper(
     "comes_first",
     """
-template <bool largest, class T> INLINE bool is_better(T a, T b) {
-    return (largest ? a > b : a < b) || (b != b && a == a);
-}
 template <bool largest, class T> INLINE bool comes_first(T a, int a_at, T b, int b_at) {
-    if (a_at == 0x7fffffff || b_at == 0x7fffffff) return b_at == 0x7fffffff && a_at != b_at;
     return is_better<largest>(a, b) || (!is_better<largest>(b, a) && a_at < b_at);
 }
 """,

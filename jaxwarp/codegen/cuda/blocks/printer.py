@@ -29,7 +29,6 @@ from jaxwarp.ir.nodes import Atomic, Block, Call, For, Load, Op, Param, Store, T
 from jaxwarp.types import Scalar, int32
 
 _UNROLLED = 64
-_NOWHERE = "0x7fffffff"
 
 
 class BlockPrinter(ControlPrinter):
@@ -298,10 +297,12 @@ class BlockPrinter(ControlPrinter):
             return self.takes(values, others)
         return [text for v, o in zip(values, others, strict=True) for text in step(v.name, o)]  # type: ignore[operator]
 
-    def takes(self, values: Sequence[Local], others: Sequence[str]) -> list[str]:
-        """Take another extremum, (value, where in the nest, ...), if it is better, or comes first."""
+    def takes(self, values: Sequence[Local], others: Sequence[str], in_order: bool = False) -> list[str]:
+        """Take another extremum, (value, where in the nest, ...), if it is better, or as good and comes first."""
         best, at, *_ = values
-        test = f"comes_first<{self._is_largest}>({others[0]}, {others[1]}, {best.name}, {at.name})"
+        test = f"is_better<{self._is_largest}>({others[0]}, {best.name})"
+        if not in_order:
+            test = f"comes_first<{self._is_largest}>({others[0]}, {others[1]}, {best.name}, {at.name})"
         moves = " ".join(f"{v.name} = {o};" for v, o in zip(values, others, strict=True))
         return [f"if ({test}) {{ {moves} }}"]
 
@@ -313,7 +314,7 @@ class BlockPrinter(ControlPrinter):
         chosen = [self.plan.nests.defining[r] for r in last.body.results]
         news = [op.args[1] for op in chosen if isinstance(op, Call)]
         best = self.start(last.body.params[1], results[0], inits[0].text)
-        at = self.start(Value(int32), Value(int32, "place"), _NOWHERE)
+        at = self.start(Value(int32), Value(int32, "place"), "-1")
         rest = [self.start(p, r, i.text) for p, r, i in zip(last.body.params[2:], results[1:], inits[1:], strict=True)]
         values = [best, at, *rest]
         dependent = _dependent(last.body)
@@ -327,7 +328,7 @@ class BlockPrinter(ControlPrinter):
             again = self.live.read_from_outside(first)
             self.block(Block((), (*outer, *inner.body.ops), tuple(news)), found, again)
             others = [found[0].name, place, *(x.name for x in found[1:])]
-            for text in self.takes(values, others):
+            for text in self.takes(values, others, not self.plan.places.mapping(nest).patch):
                 self.line(text)
         distance = self.locals.names.fresh("distance")
         self.line(f"for (int {distance} = {WARP // 2}; {distance} > 0; {distance} /= 2) {{")
@@ -344,10 +345,6 @@ class BlockPrinter(ControlPrinter):
         self.depth -= 1
         self.line("}")
         self.combine(values, None)
-        # Before all others comes what the loop began with.
-        back = " ".join(f"{v.name} = {i.text};" for v, i in zip([best, *rest], inits, strict=True))
-        test = f"comes_first<{self._is_largest}>({inits[0].text}, -1, {best.name}, {at.name})"
-        self.line(f"if ({test}) {{ {back} }}")
         at.occupant = None
         for local, result in zip([best, *rest], results, strict=True):
             self.occupy(local, result)
@@ -360,6 +357,10 @@ class BlockPrinter(ControlPrinter):
         cut = first.body.ops.index(last)
         before, after = (*first.body.ops[:cut], *product.before), (*product.after, *first.body.ops[cut + 1 :])
         again = self.live.read_from_outside(first)
+        own = self.plan.places.registers
+        if product.adds_to is not None and own.get(product.adds_to, (0, 0))[1] == 1:
+            self.sums(nest, product, before, [(self.layout.params[product.adds_to], loop.body.params[1])])
+            return
         sums: list[tuple[str, Value]] = []
         for param, result in zip(loop.body.params[1:], loop.results, strict=True):
             name = self.locals.names.fresh(result.name or param.name or "sum")
@@ -367,6 +368,15 @@ class BlockPrinter(ControlPrinter):
             sums.append((name, param))
         with self.each(nest):
             self.block(Block((), before, loop.inits), self.held_sums(sums), again)
+        self.sums(nest, product, before, sums)
+        with self.each(nest):
+            for local, result in zip(self.held_sums(sums), loop.results, strict=True):
+                self.occupy(local, result)
+            self.block(Block((), (*before, *after), ()), (), again)
+
+    def sums(self, nest: Nest, product: Product, before: tuple[Op, ...], sums: Sequence[tuple[str, Value]]) -> None:
+        """The loop of a product, for all elements that a thread has."""
+        loop, again = product.loop, self.live.read_from_outside(nest.loops[0])
         numbers = self.plan.nests.range_of(loop)
         self.locals.open()
         index = self.locals.names.fresh(loop.body.params[0].name or "k")
@@ -382,10 +392,6 @@ class BlockPrinter(ControlPrinter):
         self.depth -= 1
         self.line("}")
         self.locals.close()
-        with self.each(nest):
-            for local, result in zip(self.held_sums(sums), loop.results, strict=True):
-                self.occupy(local, result)
-            self.block(Block((), (*before, *after), ()), (), again)
 
     def held_sums(self, sums: Sequence[tuple[str, Value]]) -> list[Local]:
         return [Local(f"{name}[{self._turn}]", name, CPP_TYPES[v.type.short]) for name, v in sums]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests, is_pure
-from jaxwarp.ir.nodes import Atomic, For, Load, Op, Store, walk
+from jaxwarp.ir.nodes import Atomic, Call, Const, For, Load, Op, Param, Store, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +25,13 @@ class Product:
         before: pure operations, done again where their values are needed.
         loop: what is summed over.
         after: what is done with the sums.
+        adds_to: the array that has an element for each sum, which is added to it: the sum may begin with that element.
     """
 
     before: tuple[Op, ...]
     loop: For
     after: tuple[Op, ...]
+    adds_to: Param | None
 
 
 def product_in(nest: Nest, nests: Nests) -> Product | None:
@@ -55,4 +57,18 @@ def product_in(nest: Nest, nests: Nests) -> Product | None:
     stored = {op.param for op in walk(nest.loops[0].body) if isinstance(op, (Store, Atomic))}
     if any(isinstance(op, Load) and op.param in stored for op in inside):
         return None
-    return Product(before, loop, after)
+    return Product(before, loop, after, _adds_to(loop, after, nests))
+
+
+def _adds_to(loop: For, after: tuple[Op, ...], nests: Nests) -> Param | None:
+    """Return the array of `store c[i, j], sum + load c[i, j]`, where a sum may be in any order."""
+    start = nests.constants.get(loop.inits[0])
+    match [op for op in after if not isinstance(op, Const)]:
+        case [Load() as held, Call() as total, Store() as stored]:
+            is_same = held.param is stored.param and held.indices == stored.indices and stored.value is total.result
+            adds = total.builtin.name == "add" and set(total.args) == {held.result, *loop.results}
+            if loop.over_tile and start == 0 and is_same and adds:
+                return held.param
+        case _:
+            pass
+    return None
