@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -84,7 +85,8 @@ def launch_at(
     *geometry, total = numbers
     pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
     extents = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
-    _launchers[key(code)](pointers, extents, ctypes.c_longlong(total), blocks, block)
+    race = _launchers[key(code)](pointers, extents, ctypes.c_longlong(total), blocks, block)
+    assert race is None, f"a race in shared memory: {race.decode()}\n{code.source}"
 
 
 def prepare_host(kernels: Iterable[Kernel], index_bits: Sequence[int] = (32, 64)) -> None:
@@ -113,7 +115,7 @@ def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = O
     loaded = load_unit("\n".join(_unit(kernel, code) for kernel, code in codes), optimisation)
     for _, code in codes:
         launcher = getattr(loaded, f"launch_{key(code)}")
-        launcher.restype = None
+        launcher.restype = ctypes.c_char_p
         launcher.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_uint, ctypes.c_uint]
         _launchers[key(code)] = launcher
 
@@ -151,6 +153,38 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
         os.replace(built, library)
 
 
+def _watched(source: str) -> str:
+    """The text with tiles in shared memory as arrays that see races."""
+    lines = []
+    names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, source))
+    for line in re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", source).splitlines():
+        for name in names:
+            line = _accessed(line, name)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+_SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"
+
+
+def _accessed(line: str, name: str) -> str:
+    """A line with `name[at] = value;` as `name.store(at, value);`, and `name[at]` as `name.load(at)`."""
+    begin = 0
+    while (found := re.compile(rf"\b{name}\[").search(line, begin)) is not None:
+        depth, end = 1, found.end()
+        while depth:
+            depth += {"[": 1, "]": -1}.get(line[end], 0)
+            end += 1
+        index, rest = line[found.end() : end - 1], line[end:]
+        if rest.startswith(" = "):
+            value, after = rest[3:].split(";", 1)
+            line = f"{line[: found.start()]}{name}.store({index}, {value});{after}"
+        else:
+            line = f"{line[: found.start()]}{name}.load({index}){rest}"
+        begin = found.start() + len(name)
+    return line
+
+
 def _unit(kernel: Kernel, code: CudaCode) -> str:
     """The text in a namespace of its own, its extern "C" function renamed by the preprocessor, and a launcher."""
     mark = key(code)
@@ -168,15 +202,17 @@ def _unit(kernel: Kernel, code: CudaCode) -> str:
     return f"""
 #define {code.symbol} {code.symbol}_{mark}
 namespace text_{mark} {{
-{code.source}
+{_watched(code.source)}
 }}
-extern "C" void launch_{mark}(
+extern "C" const char *launch_{mark}(
     void **buffers, const long long *geometry, long long total, unsigned int blocks, unsigned int threads)
 {{
+    fibers::race = nullptr;
     gridDim = {{blocks, 1, 1}};
     blockDim = {{threads, 1, 1}};
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
         {block}
+    return fibers::race;
 }}
 #undef {code.symbol}
 """

@@ -1,7 +1,7 @@
 """Where the threads of a block wait for each other: the one place that decides it.
 
 Between a store by one thread and an access of another one, and between a load and a store that comes after it, there is
-a barrier. What a nest does to elements of its own needs none inside. Loops are gone through until nothing is new, since
+a barrier. Nests that give each thread the same elements, and what one thread does alone, need none between them. Loops are gone through until nothing is new, since
 their end meets their beginning; so is the loop over the threads of the launch.
 """
 
@@ -19,18 +19,21 @@ from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Whi
 SCRATCH = "scratch"
 """What stands for the memory in which warps exchange values."""
 
-_Memory = Param | str
+_Touch = tuple[Param | str, object]
+"""Memory, and a description of which thread has which element; None: it may be any thread."""
+_FIRST = "the first thread"
 
 
 @dataclass(frozen=True)
 class _Since:
     """What was stored and loaded since the last barrier."""
 
-    stored: frozenset[_Memory] = frozenset()
-    loaded: frozenset[_Memory] = frozenset()
+    stored: frozenset[_Touch] = frozenset()
+    loaded: frozenset[_Touch] = frozenset()
 
     def without(self, params: Collection[Param]) -> _Since:
-        return _Since(self.stored.difference(params), self.loaded.difference(params))
+        stored, loaded = (frozenset(t for t in found if t[0] not in params) for found in (self.stored, self.loaded))
+        return _Since(stored, loaded)
 
     def join(self, other: _Since) -> _Since:
         return _Since(self.stored | other.stored, self.loaded | other.loaded)
@@ -91,21 +94,34 @@ class _Finder:
     def nest(self, op: For, nest: Nest, since: _Since) -> _Since:
         return self.touch(op, walk(nest.loops[0].body), since)
 
+    def who(self, op: Load | Store | Atomic) -> object:
+        """Return a description of which thread is at which element."""
+        nest = self._nests.of.get(op)
+        if nest is None:
+            return None if isinstance(op, Load) else _FIRST
+        if any(index not in nest.indices for index in op.indices):
+            return None
+        domain = self._places.domains[nest]
+        starts = tuple((r.start, r.step) for r in nest.ranges) if domain.is_own else ()
+        along = tuple(domain.box.index(nest.indices.index(index)) for index in op.indices)
+        return domain.shape, self._places.mapping(nest).patch, starts, domain.is_own, along
+
     def touch(self, at: Op, ops: Iterable[Op], since: _Since) -> _Since:
-        loaded, stored = set[_Memory](), set[_Memory]()
+        loaded, stored = set[_Touch](), set[_Touch]()
         for op in ops:
             if isinstance(op, (Load, Store, Atomic)) and op.param in self._watched:
-                (loaded if isinstance(op, Load) else stored).add(op.param)
+                (loaded if isinstance(op, Load) else stored).add((op.param, self.who(op)))
         inside = exchanges(at, self._nests, self._places)
         if inside:
-            stored.add(SCRATCH)
+            stored.add((SCRATCH, None))
         if _meet(loaded, since.stored) or _meet(stored, since.stored | since.loaded):
             self.before[at] = None
             since = _Since()
         if inside:  # which has a barrier of its own
-            return _Since(frozenset(), frozenset([SCRATCH]))
+            return _Since(frozenset(), frozenset([(SCRATCH, None)]))
         return _Since(since.stored | stored, since.loaded | loaded)
 
 
-def _meet(a: Collection[_Memory], b: Collection[_Memory]) -> bool:
-    return not frozenset(a).isdisjoint(b)
+def _meet(some: Collection[_Touch], others: Collection[_Touch]) -> bool:
+    """Return whether two threads may be at one element."""
+    return any(a == b and (who is None or who != other) for a, who in some for b, other in others)

@@ -18,11 +18,11 @@ LEAST_ELEMENTS = 64
 SHARED_BYTES = 48 * 1024  # that every block may have without asking for more
 _SCRATCH_BYTES = 1024
 # What all threads do alike takes a warp as long as the work on as many elements.
-_WORTH = 4
+WORTH = 4
 _MANY_TRIPS = 8  # of loops whose trips are not known
-_EACH = 32  # elements of a thread, at most where that can be
+EACH = 32  # elements of a thread, at most where that can be
 MOST_THREADS = 256
-_EACH_OF_PRODUCT = 64
+EACH_OF_PRODUCT = 64
 # Blocks of a warp that take more shared memory leave a multiprocessor idle.
 _SMALL_BYTES = 4 * 1024
 
@@ -90,7 +90,7 @@ def _products(nests: Nests) -> list[int]:
 def _threads(nests: Nests, largest: int) -> int:
     """Return the threads of a block. Only shapes decide: sums in an adjoint are to be those of the kernel."""
     products = _products(nests)
-    each, most = (_EACH_OF_PRODUCT, max(products)) if products else (_EACH, largest)
+    each, most = (EACH_OF_PRODUCT, max(products)) if products else (EACH, largest)
     threads = WARP if most < 1024 or not products else 2 * WARP
     while threads < MOST_THREADS and threads * each < most:
         threads *= 2
@@ -99,7 +99,7 @@ def _threads(nests: Nests, largest: int) -> int:
 
 def _is_worth_it(kernel: Kernel, nests: Nests) -> bool:
     alone, shared = _work(kernel.body, nests)
-    return shared >= _WORTH * alone
+    return shared >= WORTH * alone
 
 
 def _work(block: Block, nests: Nests) -> tuple[int, int]:
