@@ -9,6 +9,7 @@ finds them. Libraries are kept by the hash of all that went into them.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import math
 import os
@@ -155,13 +156,9 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
 
 def _watched(source: str) -> str:
     """The text with tiles in shared memory as arrays that see races."""
-    lines = []
     names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, source))
-    for line in re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", source).splitlines():
-        for name in names:
-            line = _accessed(line, name)
-        lines.append(line)
-    return "\n".join(lines)
+    texts = re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", source).splitlines()
+    return "\n".join(functools.reduce(_accessed, names, text) for text in texts)
 
 
 _SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"

@@ -146,7 +146,8 @@ class Builder:
             block = Block(params, tuple(ops), values)
         self.loc = loc
         results = _fresh([v.type for v in inits], names[1:])
-        self.append(For(results, start, stop, step, tuple(inits), block, self.over_tile if over_tile is None else over_tile, loc=loc))
+        mark = self.over_tile if over_tile is None else over_tile
+        self.append(For(results, start, stop, step, tuple(inits), block, mark, loc=loc))
         return results
 
     def while_(

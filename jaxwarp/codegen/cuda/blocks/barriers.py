@@ -1,13 +1,13 @@
-"""Where the threads of a block wait for each other: the one place that decides it.
+"""Barriers: the places where the threads of a block wait for each other are decided here.
 
 Between a store by one thread and an access of another one, and between a load and a store that comes after it, there is
-a barrier. Nests that give each thread the same elements, and what one thread does alone, need none between them. Loops are gone through until nothing is new, since
-their end meets their beginning; so is the loop over the threads of the launch.
+a barrier. Nests that give each thread the same elements, and what one thread does alone, need none between them. Loops
+are gone through until nothing is new, since their end meets their beginning; so is the loop over the launch's threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
@@ -26,7 +26,7 @@ _FIRST = "the first thread"
 
 @dataclass(frozen=True)
 class _Since:
-    """What was stored and loaded since the last barrier."""
+    """The memory that was stored to, and loaded from, since the last barrier."""
 
     stored: frozenset[_Touch] = frozenset()
     loaded: frozenset[_Touch] = frozenset()
@@ -65,10 +65,12 @@ class _Finder:
         stored = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self._watched = {*places.shared, *(p for p in kernel.params if p in stored)}
 
-    def again(self, step: object, since: _Since) -> _Since:
+    def again(self, step: Callable[[_Since], _Since], since: _Since) -> _Since:
         """Go through a loop, with all that may come before each of its iterations."""
+        found = dict(self.before)
         while True:
-            after = since.join(step(since))  # type: ignore[operator]
+            self.before = dict(found)
+            after = since.join(step(since))
             if after == since:
                 return since
             since = after
@@ -87,9 +89,23 @@ class _Finder:
             case While():
                 return self.again(lambda before: self.block(op.body, self.block(op.condition, before)), since)
             case If():
+                if all(self.needs(block, since) for block in op.blocks):
+                    self.before[op] = None
+                    since = _Since()
                 return self.block(op.then, since).join(self.block(op.orelse, since))
             case _:
                 return self.touch(op, [op], since)
+
+    def needs(self, block: Block, since: _Since) -> bool:
+        """Return whether a block has a barrier because of what came before it."""
+        found = self.before
+        tried: list[set[Op]] = []
+        for before in (since, _Since()):
+            self.before = {}
+            self.block(block, before)
+            tried.append(set(self.before))
+        self.before = found
+        return tried[0] != tried[1]
 
     def nest(self, op: For, nest: Nest, since: _Since) -> _Since:
         return self.touch(op, walk(nest.loops[0].body), since)
@@ -99,12 +115,13 @@ class _Finder:
         nest = self._nests.of.get(op)
         if nest is None:
             return None if isinstance(op, Load) else _FIRST
-        if any(index not in nest.indices for index in op.indices):
+        if sorted(map(id, op.indices)) != sorted(map(id, nest.indices)):  # else several threads have the element
             return None
-        domain = self._places.domains[nest]
-        starts = tuple((r.start, r.step) for r in nest.ranges) if domain.is_own else ()
-        along = tuple(domain.box.index(nest.indices.index(index)) for index in op.indices)
-        return domain.shape, self._places.mapping(nest).patch, starts, domain.is_own, along
+        span = self._places.spans[nest]
+        starts = tuple((r.start, r.step) for r in nest.ranges) if span.is_own else ()
+        starts = starts if any(one != (0, 1) for one in starts) else ()
+        along = tuple(span.box.index(nest.indices.index(index)) for index in op.indices)
+        return span.shape, span.box, self._places.mapping(nest).patch, starts, along
 
     def touch(self, at: Op, ops: Iterable[Op], since: _Since) -> _Since:
         loaded, stored = set[_Touch](), set[_Touch]()

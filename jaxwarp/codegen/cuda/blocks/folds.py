@@ -18,7 +18,7 @@ _ORDERS = {"lt": SMALLEST, "gt": LARGEST}
 
 @dataclass(frozen=True)
 class Fold:
-    """How a nest combines what it carries.
+    """The way in which a nest combines what it carries.
 
     Attributes:
         kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, a second one what is known
@@ -75,8 +75,8 @@ def _extremum(
 ) -> str:
     """Return SMALLEST or LARGEST if the results are those of `tile_min` and the like; else nothing.
 
-        %better = (x > best) or (best != best and x == x)        integers: x > best
-        yield select(%better, x, best), select(%better, where, best_where)
+    %better = (x > best) or (best != best and x == x)        integers: x > best
+    yield select(%better, x, best), select(%better, where, best_where)
     """
     if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or len(made) > 2:
         return ""

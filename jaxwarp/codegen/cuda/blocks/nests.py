@@ -14,7 +14,24 @@ from dataclasses import dataclass
 from jaxwarp.codegen.cuda.blocks.folds import Fold, fold_of
 from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tell, Tid, Value, While, walk
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tell,
+    Tid,
+    Value,
+    While,
+    walk,
+)
 
 # Updates whose order does not matter where nobody reads what was there before.
 _IN_ANY_ORDER = ("add", "min", "max", "and", "or", "xor")
@@ -162,7 +179,12 @@ class Nests:
             inner = self.term(op.args[at], indices, inside)
             if inner is not None and self._is_fixed(op.args[other], inside, is_factor=name == "mul"):
                 fixed = self.number(op.args[other])
-                return inner[0], (name, at if name == "sub" else 0, inner[1], op.args[other] if fixed is None else fixed)
+                return inner[0], (
+                    name,
+                    at if name == "sub" else 0,
+                    inner[1],
+                    op.args[other] if fixed is None else fixed,
+                )
         return None
 
     def _is_fixed(self, value: Value, inside: set[Value], is_factor: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Where the arrays of a thread's own lie when a block of threads works for it.
+"""Places of the arrays of a thread's own, when a block of threads works for it.
 
 * A copy with each thread: what only code stores to that all threads run alike.
 * Registers: what is only met element by element, always by the thread that has the element.
@@ -24,7 +24,7 @@ Box = tuple[int, ...]
 
 
 @dataclass(eq=False)
-class Domain:
+class Span:
     """The shape that a nest goes over, all or a part of it.
 
     Attributes:
@@ -38,20 +38,20 @@ class Domain:
 
 @dataclass(eq=False)
 class Places:
-    """Where arrays lie.
+    """The places of arrays.
 
     Attributes:
         threads: of a block.
         registers: the shape of the elements of those that lie in registers, and how many numbers each element is.
         shared: those in shared memory.
-        domains: what the nests go over.
+        spans: what the nests go over.
         mappings: of shapes, which thread has which elements.
     """
 
     threads: int
     registers: dict[Param, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     shared: list[Param] = field(default_factory=list)
-    domains: dict[Nest, Domain] = field(default_factory=dict)
+    spans: dict[Nest, Span] = field(default_factory=dict)
     mappings: dict[tuple[int, ...], Mapping] = field(default_factory=dict)
 
     @property
@@ -59,7 +59,7 @@ class Places:
         return sum(-(-elements(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
 
     def mapping(self, nest: Nest) -> Mapping:
-        return self.mappings[self.domains[nest].shape]
+        return self.mappings[self.spans[nest].shape]
 
 
 Access = Load | Store | Atomic
@@ -76,7 +76,7 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         if isinstance(op, (Load, Store, Atomic)) and op.param in accesses:
             accesses[op.param].append(op)
     places = Places(threads)
-    patterns: dict[Param, dict[Nest, Domain]] = {}
+    patterns: dict[Param, dict[Nest, Span]] = {}
     for param, found in accesses.items():
         if _is_copied(param, found, nests):
             continue
@@ -89,19 +89,19 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
             patterns[param] = pattern
     _agree(places, patterns)
     for nest in nests.found.values():
-        own = Domain(tuple(map(len, nest.ranges)), tuple(range(len(nest.ranges))), is_own=True)
-        places.domains.setdefault(nest, own)
-    products = {places.domains[nest].shape for nest in nests.found.values() if _is_product(nest, places, nests)}
-    for domain in places.domains.values():
-        shape = domain.shape
+        own = Span(tuple(map(len, nest.ranges)), tuple(range(len(nest.ranges))), is_own=True)
+        places.spans.setdefault(nest, own)
+    products = {places.spans[nest].shape for nest in nests.found.values() if _is_product(nest, places, nests)}
+    for span in places.spans.values():
+        shape = span.shape
         places.mappings[shape] = patched(shape, threads) if shape in products else Mapping(shape, threads)
     _limit(places)
     return places
 
 
 def _is_product(nest: Nest, places: Places, nests: Nests) -> bool:
-    domain = places.domains[nest]
-    return len(domain.shape) == 2 and domain.box == (0, 1) and product_in(nest, nests) is not None
+    span = places.spans[nest]
+    return len(span.shape) == 2 and span.box == (0, 1) and product_in(nest, nests) is not None
 
 
 def _is_copied(param: Param, found: list[Access], nests: Nests) -> bool:
@@ -109,14 +109,14 @@ def _is_copied(param: Param, found: list[Access], nests: Nests) -> bool:
     return elements(param) <= _MOST_COPIED and all(op not in nests.of for op in stores)
 
 
-def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Domain] | None:
+def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span] | None:
     """Return what the nests that meet an array would go over, if each met the element of its own indices alone."""
     count = _components(param, found, nests)
     extents = [n or 0 for n in param.shape[: param.rank - count]]
     axes = [axis for axis, n in enumerate(extents) if n > 1]
     if not axes:
         return None
-    pattern: dict[Nest, Domain] = {}
+    pattern: dict[Nest, Span] = {}
     for op in found:
         nest = nests.of.get(op)
         if nest is None:
@@ -128,9 +128,9 @@ def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Doma
         loops = [at for at in box if at is not None and at >= 0]
         if None in box or sorted(loops) != list(range(len(nest.loops))):
             return None
-        domain = Domain(tuple(extents[axis] for axis in axes), tuple(at for at in box if at is not None))
-        other = pattern.setdefault(nest, domain)
-        if other.box != domain.box:
+        span = Span(tuple(extents[axis] for axis in axes), tuple(at for at in box if at is not None))
+        other = pattern.setdefault(nest, span)
+        if other.box != span.box:
             return None
     return pattern
 
@@ -156,18 +156,18 @@ def _components(param: Param, found: list[Access], nests: Nests) -> int:
     return count
 
 
-def _agree(places: Places, patterns: dict[Param, dict[Nest, Domain]]) -> None:
+def _agree(places: Places, patterns: dict[Param, dict[Nest, Span]]) -> None:
     """Choose what each nest goes over; arrays for which that is something else are in shared memory."""
     for param, pattern in patterns.items():
         fits = all(
-            (known := places.domains.get(nest)) is None or (known.shape, known.box) == (new.shape, new.box)
+            (known := places.spans.get(nest)) is None or (known.shape, known.box) == (new.shape, new.box)
             for nest, new in pattern.items()
         )
         if not fits:
             places.shared.append(param)
             continue
         for nest, new in pattern.items():
-            places.domains.setdefault(nest, new)
+            places.spans.setdefault(nest, new)
         shape = next(iter(pattern.values())).shape if pattern else (elements(param),)
         places.registers[param] = (shape, elements(param) // math.prod(shape))
 
@@ -182,5 +182,3 @@ def _limit(places: Places) -> None:
 
 def copied_arrays(kernel: Kernel, places: Places) -> list[Param]:
     return [p for p in kernel.locals if p not in places.registers and p not in places.shared]
-
-

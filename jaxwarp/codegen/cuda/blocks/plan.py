@@ -1,4 +1,4 @@
-"""Whether a block of threads works for each thread of a launch, and how many: a kernel's tiles decide."""
+"""Decides whether a block of threads works for each thread of a launch, and of how many: by the kernel's tiles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SMALL_BYTES = 4 * 1024
 
 @dataclass(frozen=True, eq=False)
 class BlockPlan:
-    """How a block of threads does the work of one.
+    """The way in which a block of threads does the work of one.
 
     Attributes:
         nests: the loops that threads share.

@@ -176,7 +176,7 @@ class BlockPrinter(ControlPrinter):
     @contextmanager
     def each(self, nest: Nest) -> Iterator[str]:
         """A loop over the elements that a thread has; the place of an element in row-major order."""
-        domain, mapping = self.plan.places.domains[nest], self.plan.places.mapping(nest)
+        span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
         before = self.locals.occupants()
         self.locals.open()
         names, depth = self.locals.names, self.depth
@@ -194,8 +194,10 @@ class BlockPrinter(ControlPrinter):
             step = f" + {self._turn} * {mapping.threads}" if mapping.count > 1 else ""
             self.line(f"const int {flat} = {self.lane}{step};")
         indices = mapping.indices(self.lane, self._turn, flat)
-        tests, at = self.bind(nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(domain.shape)}"])
-        flat = f"{at[0]} * {domain.shape[1]} + {at[1]}" if mapping.patch else flat
+        tests, at = self.bind(
+            nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(span.shape)}"]
+        )
+        flat = f"{at[0]} * {span.shape[1]} + {at[1]}" if mapping.patch else flat
         if tests:
             self.line(f"if ({' && '.join(tests)}) {{")
             self.depth += 1
@@ -214,26 +216,31 @@ class BlockPrinter(ControlPrinter):
         Returns:
             The conditions under which an element is one of the nest's, and names of its indices.
         """
-        domain, mapping = self.plan.places.domains[nest], self.plan.places.mapping(nest)
-        shape, named = domain.shape, list[str]()
-        for axis, (loop, text) in enumerate(zip(domain.box, texts, strict=True)):
+        span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
+        shape, named = span.shape, list[str]()
+        for axis, (loop, text) in enumerate(zip(span.box, texts, strict=True)):
             name = self.locals.names.fresh((loop >= 0 and nest.indices[loop].name) or "k")
-            if domain.is_own:
+            if mapping.patch and shape[axis] != _covered(mapping.patch, mapping.threads, axis):
+                tests.append(f"{text} < {shape[axis]}")
+            if span.is_own:
                 numbers = nest.ranges[loop]
                 scaled = f"({text}) * {numbers.step}" if numbers.step != 1 else text
-                text = f"{scaled} + {numbers.start}" if numbers.start else scaled
-            self.line(f"const int {name} = {text};")
+                self.line(
+                    f"const int {name} = {scaled} + {numbers.start};"
+                    if numbers.start
+                    else f"const int {name} = {scaled};"
+                )
+            else:
+                self.line(f"const int {name} = {text};")
             named.append(name)
-            if mapping.patch and shape[axis] != _covered(mapping.patch, mapping.threads, axis):
-                tests.append(f"{name} < {shape[axis]}")
             if loop < 0:
                 tests.append(f"{name} == {-1 - loop}")
                 continue
             self.exprs[nest.indices[loop]] = Expr(name, reads=frozenset([name]))
             numbers = nest.ranges[loop]
-            if not domain.is_own and numbers.start > 0:
+            if not span.is_own and numbers.start > 0:
                 tests.append(f"{name} >= {numbers.start}")
-            if not domain.is_own and numbers.stop < shape[axis]:
+            if not span.is_own and numbers.stop < shape[axis]:
                 tests.append(f"{name} < {numbers.stop}")
         return tests, named
 
@@ -254,10 +261,12 @@ class BlockPrinter(ControlPrinter):
         assert nest.fold is not None
         inits = [self.use_atom(v, "start", first.loc) for v in first.inits]
         if nest.fold.kind == SUM:
-            totals = [self.start(p, r, _nothing(r.type)) for p, r in zip(first.body.params[1:], first.results, strict=True)]
+            totals = [
+                self.start(p, r, _nothing(r.type)) for p, r in zip(first.body.params[1:], first.results, strict=True)
+            ]
             with self.each(nest):
                 self.iteration(nest, totals)
-            for local, init in zip(totals, inits, strict=True):
+            for local in totals:
                 self.line(f"{local.name} = total_of_warp({local.name});")
                 local.occupant = None
             self.combine(totals, lambda local, memory: [f"{local} = sum_of({local}, {memory});"])
@@ -274,7 +283,7 @@ class BlockPrinter(ControlPrinter):
         return local
 
     def combine(self, values: Sequence[Local], step: object) -> None:
-        """What the warps have, combined in order by each thread."""
+        """Each thread combines what the warps have, in order."""
         warps = self.plan.threads // WARP
         if warps == 1:
             return
@@ -381,7 +390,9 @@ class BlockPrinter(ControlPrinter):
         self.locals.open()
         index = self.locals.names.fresh(loop.body.params[0].name or "k")
         self.line("#pragma unroll 4" if len(numbers) > 16 else "#pragma unroll")
-        self.line(f"for (int {index} = {numbers.start}; {index} < {numbers.stop}; {index} += {numbers.step}) {{", loop.loc)
+        self.line(
+            f"for (int {index} = {numbers.start}; {index} < {numbers.stop}; {index} += {numbers.step}) {{", loop.loc
+        )
         self.depth += 1
         self.exprs[loop.body.params[0]] = Expr(index, reads=frozenset([index]))
         with self.each(nest):
@@ -402,7 +413,7 @@ def _type(param: Param) -> str:
 
 
 def _nothing(dtype: Scalar) -> str:
-    """What changes no sum: -0.0 of floats."""
+    """Return what changes no sum: -0.0 of floats."""
     return literal(-0.0 if dtype.is_float else 0, dtype).text
 
 

@@ -1,4 +1,4 @@
-"""Which thread of a block has which elements of a shape."""
+"""Mappings: which thread of a block has which elements of a shape."""
 
 from __future__ import annotations
 
