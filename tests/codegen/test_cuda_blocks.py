@@ -13,9 +13,9 @@ import pytest
 from kernels_strategy import same_values
 from tilekit import body_kernel
 
-import jaxwarp as wp
-from jaxwarp.codegen.cuda import CudaCode, code_for, compile_cuda, print_cuda, resources
+from jaxwarp.codegen.cuda import CudaCode, compile_cuda, print_cuda, resources
 from jaxwarp.codegen.cuda.blocks import plan as planning
+from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import fix_rounding, prepare
@@ -182,9 +182,13 @@ def test_large_tiles_have_one_thread() -> None:
 
 
 def test_a_launch_counts_the_threads_of_blocks() -> None:
-    kernel = made("softmax", 64)
-    known = code_for(kernel, (7,), [(150,), (70,), (40, 40), (66, 3)], 32, wp.codegen.abi.CudaOptions(is_free=True))
-    assert (known.threads, known.options.block, known.grid) == (32, 32, (7,))
+    """Handlers launch as many blocks as the launch has threads: its grid has one more extent."""
+    twice = "wp.tile_store(x, wp.tile_load(x, shape=96, offset=i * 96) * 2.0, i * 96)"
+    kernel = body_kernel("x: wp.array[float]", twice)
+    code = code_of(CodeKey(kernel.specialize(), True, (7,), ((672,),), gpus=Gpus((90,))))
+    assert (code.grid, code.block, code.index_bits) == ((7, 32), 32, 32)
+    wide = code_of(CodeKey(kernel.specialize(), True, (2**24,), ((672,),), gpus=Gpus((90,))))
+    assert (wide.grid, wide.index_bits) == ((2**24, 32), 64)
 
 
 def test_a_softmax_lies_in_registers() -> None:
