@@ -11,7 +11,7 @@ import hostcuda
 import numpy as np
 import pytest
 from kernels_strategy import same_values
-from tilekit import body_kernel
+from tilekit import NUMBERS, body_kernel
 
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda, print_cuda, resources
 from jaxwarp.codegen.cuda.blocks import plan as planning
@@ -135,6 +135,38 @@ def test_a_block_of_threads_has_the_values_of_one_thread(always: None, name: str
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6, err_msg=f"{kernel.name}\n{code.source}")
             if name == "extremes":
                 assert same_values(a, b), code.source
+
+
+def test_numbers_of_all_types_and_nan(always: None) -> None:
+    """Sums of integers wrap; a NaN is the extremum of NaNs alone; memory of several warps."""
+    body = """
+t = wp.tile_load(x, shape=(150,))
+wp.tile_store(y, wp.tile_sum(t))
+wp.tile_store(y, wp.tile_min(t), offset=(1,))
+wp.tile_store(y, wp.tile_max(wp.tile_view(t, offset=(120,), shape=(30,))), offset=(2,))
+wp.tile_store(places, wp.tile_argmax(t))
+wp.tile_store(places, wp.tile_argmin(wp.tile_view(t, offset=(120,), shape=(30,))), offset=(1,))
+"""
+    made_of, codes = [], []
+    for number, name in enumerate(NUMBERS):
+        arguments = f"x: wp.array[{name}], y: wp.array[{name}], places: wp.array[int]"
+        kernel = replace(prepare(body_kernel(arguments, body).specialize(), fma=False), name=f"of_{number}")
+        made_of.append(kernel)
+        codes.append(print_cuda(kernel))
+    assert {code.threads for code in codes} == {32}
+    hostcuda.compile_host(list(zip(made_of, codes, strict=True)), "-O0")
+    rng = np.random.default_rng(2)
+    for kernel, code in zip(made_of, codes, strict=True):
+        dtype = kernel.params[0].dtype
+        x = rng.integers(0, 100, 150).astype(dtype.numpy)
+        if dtype.is_float:
+            x[[3, 40]] = x[120:] = np.nan
+        expected = [x, np.zeros(3, dtype.numpy), np.zeros(2, np.int32)]
+        got = [a.copy() for a in expected]
+        interpret(kernel, (1,), expected)
+        hostcuda.run_code(kernel, code, (1,), got)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64), str(dtype))
 
 
 @pytest.mark.parametrize("name", ["softmax", "turns", "product", "extremes"])
