@@ -21,7 +21,8 @@ def run_device(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray
     """Launches a prepared kernel on host arrays, in place: copies them there and back."""
     code = print_cuda(kernel, index_bits, CudaOptions(_BLOCK))
     (entry,) = compile_cuda(code, (_driver().architecture,))
-    _driver().launch(entry.code, code.symbol, grid, buffers, code.geometry, index_bits)
+    total, block = math.prod(grid) * code.threads, code.options.block
+    _driver().launch(entry.code, code.symbol, grid, buffers, code.geometry, index_bits, total, block)
 
 
 @functools.cache
@@ -56,6 +57,8 @@ class _Driver:
         buffers: Sequence[np.ndarray],
         geometry: Sequence[tuple[int, int]],
         index_bits: int,
+        total: int,
+        block: int,
     ) -> None:
         self.call("cuCtxSetCurrent", self.context)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -64,11 +67,11 @@ class _Driver:
         pointers = [self.upload(b) for b in buffers]
         width = ctypes.c_int32 if index_bits == 32 else ctypes.c_int64
         extents = [grid[axis] if number < 0 else buffers[number].shape[axis] for number, axis in geometry]
-        numbers = [width(n) for n in (*extents, math.prod(grid))]
+        numbers = [width(n) for n in (*extents, total)]
         values = [*pointers, *numbers]
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in values))
-        blocks = max(1, -(-math.prod(grid) // _BLOCK))
-        self.call("cuLaunchKernel", function, blocks, 1, 1, _BLOCK, 1, 1, 0, None, arguments, None)
+        blocks = max(1, -(-total // block))
+        self.call("cuLaunchKernel", function, blocks, 1, 1, block, 1, 1, 0, None, arguments, None)
         self.call("cuCtxSynchronize")
         for pointer, buffer in zip(pointers, buffers, strict=True):
             if buffer.size:

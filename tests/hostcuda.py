@@ -9,9 +9,11 @@ finds them. Libraries are kept by the hash of all that went into them.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -68,7 +70,8 @@ def run_code(
     """As `run_host`, of a text made from the kernel."""
     shapes = [b.shape for b in buffers]
     geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
-    total = math.prod(code.grid or grid)
+    total = math.prod(code.grid or grid) * code.threads
+    block = code.threads if code.threads > 1 else block
     block = min(block or (BLOCK if waits(code) else 4), total) or 1
     blocks = min(-(-(threads or total) // block), code.most_blocks)
     launch_at(kernel, code, [b.ctypes.data for b in buffers], [*geometry, total], blocks, block)
@@ -83,7 +86,8 @@ def launch_at(
     *geometry, total = numbers
     pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
     extents = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
-    _launchers[key(code)](pointers, extents, ctypes.c_longlong(total), blocks, block)
+    race = _launchers[key(code)](pointers, extents, ctypes.c_longlong(total), blocks, block)
+    assert race is None, f"a race in shared memory: {race.decode()}\n{code.source}"
 
 
 def prepare_host(kernels: Iterable[Kernel], index_bits: Sequence[int] = (32, 64)) -> None:
@@ -104,7 +108,7 @@ def key(code: CudaCode) -> str:
 
 def waits(code: CudaCode) -> bool:
     """Do threads of a block wait for each other?"""
-    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync("))
+    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__"))
 
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = OPTIMISED) -> None:
@@ -112,7 +116,7 @@ def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = O
     loaded = load_unit("\n".join(_unit(kernel, code) for kernel, code in codes), optimisation)
     for _, code in codes:
         launcher = getattr(loaded, f"launch_{key(code)}")
-        launcher.restype = None
+        launcher.restype = ctypes.c_char_p
         launcher.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_uint, ctypes.c_uint]
         _launchers[key(code)] = launcher
 
@@ -150,6 +154,34 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
         os.replace(built, library)
 
 
+def _watched(source: str) -> str:
+    """The text with tiles in shared memory as arrays that see races."""
+    names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, source))
+    texts = re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", source).splitlines()
+    return "\n".join(functools.reduce(_accessed, names, text) for text in texts)
+
+
+_SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"
+
+
+def _accessed(line: str, name: str) -> str:
+    """A line with `name[at] = value;` as `name.store(at, value);`, and `name[at]` as `name.load(at)`."""
+    begin = 0
+    while (found := re.compile(rf"\b{name}\[").search(line, begin)) is not None:
+        depth, end = 1, found.end()
+        while depth:
+            depth += {"[": 1, "]": -1}.get(line[end], 0)
+            end += 1
+        index, rest = line[found.end() : end - 1], line[end:]
+        if rest.startswith(" = "):
+            value, after = rest[3:].split(";", 1)
+            line = f"{line[: found.start()]}{name}.store({index}, {value});{after}"
+        else:
+            line = f"{line[: found.start()]}{name}.load({index}){rest}"
+        begin = found.start() + len(name)
+    return line
+
+
 def _unit(kernel: Kernel, code: CudaCode) -> str:
     """The text in a namespace of its own, its extern "C" function renamed by the preprocessor, and a launcher."""
     mark = key(code)
@@ -167,15 +199,17 @@ def _unit(kernel: Kernel, code: CudaCode) -> str:
     return f"""
 #define {code.symbol} {code.symbol}_{mark}
 namespace text_{mark} {{
-{code.source}
+{_watched(code.source)}
 }}
-extern "C" void launch_{mark}(
+extern "C" const char *launch_{mark}(
     void **buffers, const long long *geometry, long long total, unsigned int blocks, unsigned int threads)
 {{
+    fibers::race = nullptr;
     gridDim = {{blocks, 1, 1}};
     blockDim = {{threads, 1, 1}};
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
         {block}
+    return fibers::race;
 }}
 #undef {code.symbol}
 """

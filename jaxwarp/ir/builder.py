@@ -30,7 +30,7 @@ from jaxwarp.types import Scalar, bool_, int32
 
 
 class Builder:
-    """Appends operations to the innermost open block. `loc` is stamped on each of them.
+    """Appends operations to the innermost open block. `loc` is stamped on each of them, `over_tile` on loops.
 
     Args:
         blocks: the blocks that are open, if somebody else opens and closes them too (a `Rewriter`: its `scopes`).
@@ -38,6 +38,7 @@ class Builder:
 
     def __init__(self, blocks: list[list[Op]] | None = None) -> None:
         self.loc: Loc | None = None
+        self.over_tile = False
         self._open: list[list[Op]] = [[]] if blocks is None else blocks
 
     @contextmanager
@@ -135,6 +136,7 @@ class Builder:
         inits: Sequence[Value],
         body: Callable[..., Sequence[Value]],
         names: Sequence[str] = (),
+        over_tile: bool | None = None,
     ) -> tuple[Value, ...]:
         """`body(index, *carried)` returns the carried values of the next iteration; names[0] is the index."""
         loc = self.loc
@@ -144,7 +146,8 @@ class Builder:
             block = Block(params, tuple(ops), values)
         self.loc = loc
         results = _fresh([v.type for v in inits], names[1:])
-        self.append(For(results, start, stop, step, tuple(inits), block, loc=loc))
+        mark = self.over_tile if over_tile is None else over_tile
+        self.append(For(results, start, stop, step, tuple(inits), block, mark, loc=loc))
         return results
 
     def while_(

@@ -257,7 +257,12 @@ class If(Op):
 
 @dataclass(frozen=True, eq=False)
 class For(Op):
-    """Python's range, fixed on entry; the body's params are (index, *carried). A step of zero: no iteration."""
+    """Python's range, fixed on entry; the body's params are (index, *carried). A step of zero: no iteration.
+
+    Attributes:
+        over_tile: it goes over elements of a tile, and threads of a block may share that; then sums over them are in
+            any order. See docs/design/0074.
+    """
 
     results: tuple[Value, ...]
     start: Value
@@ -265,6 +270,7 @@ class For(Op):
     step: Value
     inits: tuple[Value, ...]
     body: Block
+    over_tile: bool = False
 
     @property
     def operands(self) -> tuple[Value, ...]:

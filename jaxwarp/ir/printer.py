@@ -103,7 +103,8 @@ class _Printer:
             case For():
                 index, *carried = op.body.params
                 bounds = f"{self.names[op.start]}, {self.names[op.stop]}, {self.names[op.step]}"
-                header = f"for {self.define(index)} in range({bounds})"
+                mark = "!" if op.over_tile and not self.named else ""
+                header = f"for{mark} {self.define(index)} in range({bounds})"
                 self.line(depth, f"{header} carry({self.carried(tuple(carried), op.inits)}) {{")
                 self.block(op.body, depth, "}" + self.after(op))
             case While():

@@ -133,7 +133,7 @@ def rebuild(
             return If(tuple(defined), operands[0], *blocks, loc=loc)
         case For():
             start, stop, step, *inits = operands
-            return For(tuple(defined), start, stop, step, tuple(inits), *blocks, loc=loc)
+            return For(tuple(defined), start, stop, step, tuple(inits), *blocks, over_tile=op.over_tile, loc=loc)
         case While():
             return While(tuple(defined), tuple(operands), *blocks, loc=loc)
         case _:

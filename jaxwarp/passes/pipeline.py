@@ -26,6 +26,7 @@ from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.flatten import Flat, flatten
 from jaxwarp.passes.gathered import gathered
+from jaxwarp.passes.in_order import in_order
 from jaxwarp.passes.launches.tells import without_failures, without_tests
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.unrolled import unrolled
@@ -158,6 +159,7 @@ FIX_ROUNDING: tuple[Pass, ...] = (
     _plain(simplify),
     _contract_fma,  # what everything rounds to is decided
 )
+DERIVE: tuple[Pass, ...] = (*FIX_ROUNDING, _plain(in_order))
 PREPARE: tuple[Pass, ...] = (
     _plain(without_failures),  # assertions that nobody reads
     *FIX_ROUNDING,
@@ -219,13 +221,13 @@ def fix_rounding(kernel: Kernel, *, fma: bool = True, beside: Collection[Param] 
         fma: whether products and sums are contracted.
         beside: in debug mode, to which parameters checks store: tests stay, and round nothing differently.
     """
-    return _fixed(kernel, fma) if beside is None else run(FIX_ROUNDING, kernel, PassContext(fma, beside))[0]
+    return _fixed(kernel, fma) if beside is None else run(DERIVE, kernel, PassContext(fma, beside))[0]
 
 
 @functools.lru_cache(maxsize=_CACHE)
 def _fixed(kernel: Kernel, fma: bool) -> Kernel:
     """Once for a kernel: a gradient asks for it as the tangent, as the adjoint, and to find threads that meet."""
-    return run(FIX_ROUNDING, kernel, PassContext(fma))[0]
+    return run(DERIVE, kernel, PassContext(fma))[0]
 
 
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:

@@ -26,6 +26,9 @@ template <class T> static inline T __shfl_down_sync(unsigned int mask, T value, 
 template <class T> static inline T __shfl_sync(unsigned int mask, T value, unsigned int lane) {
     return fibers::from_lane(mask, value, lane % 32);
 }
+template <class T> static inline T __shfl_xor_sync(unsigned int mask, T value, unsigned int lanes) {
+    return fibers::from_lane(mask, value, threadIdx.x % 32 ^ lanes);
+}
 static inline int __all_sync(unsigned int mask, bool yes) { return fibers::votes(mask, yes) == mask; }
 
 #define FOR_BOTH_PRECISIONS(DECLARE) \

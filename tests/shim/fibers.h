@@ -4,7 +4,8 @@
 // every other thread of the warp run until it waits or has ended; those that then wait at the same instruction are
 // together, whatever iteration of a loop they are in: as far apart as a GPU may let them get, and no less together.
 // What would hang or be undefined on a GPU (a barrier that some threads never reach, a shuffle from a lane that is not
-// there) ends the program with a message.
+// there) ends the program with a message. A race in shared memory is noted: of two threads that meet at an element
+// between two barriers, one stores to it.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,9 @@ static ucontext_t scheduler;
 static unsigned int current;
 static void (*body)(void *);
 static void *arguments;
+
+static unsigned long long epoch = 1;  // the number of barriers so far
+static const char *race = nullptr;    // the first one since it was cleared
 
 static inline void fail(const char *why) {
     std::fprintf(stderr, "CUDA on the host: block %u, thread %u: %s\n", blockIdx.x, current, why);
@@ -125,12 +129,14 @@ static inline bool release() {
     for (Fiber &thread : threads) all_at_barrier &= thread.state == at_barrier;
     if (!all_at_barrier) return false;
     for (Fiber &thread : threads) thread.state = ready;
+    ++epoch;
     return true;
 }
 
 static inline void run_block(unsigned int count, void (*function)(void *), void *with) {
     constexpr size_t stack = 256 * 1024;
     body = function, arguments = with;
+    ++epoch;
     threads = std::vector<Fiber>(count);
     for (Fiber &thread : threads) {
         thread.state = ready;
@@ -152,5 +158,31 @@ static inline void run_block(unsigned int count, void (*function)(void *), void 
         if (threads[current].state != ended) fail("waits for threads that never come");
     threads.clear();
 }
+
+// An array in shared memory, with the last one to store and those who loaded since the last barrier.
+template <class T, unsigned int count> struct Shared {
+    struct Seen { unsigned long long stored, loaded; unsigned int by, from; bool by_several; };
+    T values[count];
+    Seen seen[count] = {};
+    static void note(const char *what) { if (race == nullptr) race = what; }
+    Seen &inside(unsigned int at) {
+        if (at >= count) fail("is outside of an array in shared memory");
+        return seen[at];
+    }
+    T load(unsigned int at) {
+        Seen &one = inside(at);
+        if (one.stored == epoch && one.by != current) note("a thread loads what another one stores");
+        one.by_several = one.loaded == epoch && (one.by_several || one.from != current);
+        one.loaded = epoch, one.from = current;
+        return values[at];
+    }
+    void store(unsigned int at, T value) {
+        Seen &one = inside(at);
+        if (one.stored == epoch && one.by != current) note("two threads store to one element");
+        if (one.loaded == epoch && (one.by_several || one.from != current)) note("a thread stores what another one loads");
+        one.stored = epoch, one.by = current;
+        values[at] = value;
+    }
+};
 
 }  // namespace fibers

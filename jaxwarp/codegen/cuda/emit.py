@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
+from jaxwarp.codegen.cuda.blocks.loop import BlockLoop
+from jaxwarp.codegen.cuda.blocks.plan import plan_block
+from jaxwarp.codegen.cuda.blocks.printer import BlockPrinter
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.functions import Functions
@@ -17,7 +20,7 @@ from jaxwarp.codegen.cuda.loops import ANY_NUMBER, GridLoop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
 from jaxwarp.codegen.cuda.statements import TextLine
-from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, plan_reductions
+from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, ReductionPlan, plan_reductions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
@@ -58,6 +61,7 @@ class CudaCode:
         kernel: what the text says.
         grid: the launch that it is for, if it is known; not always the one that was asked for.
         takes_any_block: whether blocks may be smaller than those it is made for.
+        threads: of CUDA for each thread of the launch; more than one are a block, see docs/design/0074.
     """
 
     symbol: str
@@ -70,6 +74,7 @@ class CudaCode:
     kernel: Kernel | None = None
     grid: tuple[int, ...] = ()
     takes_any_block: bool = False
+    threads: int = 1
 
 
 @with_deep_stack
@@ -100,11 +105,17 @@ def print_cuda(
     name = symbol(kernel.name)
     functions = Functions(kernel, options.fast_math)
     names = Names({name, "trips", "range_count", *PRELUDE, *functions.names, *_called(kernel)})
-    plan = plan_reductions(kernel, count_uses(kernel), grid or ())
-    is_once = not options.grid_stride and plan.is_empty
-    layout = ParameterLayout(kernel, names, index_bits, plan.shared, grid, is_aligned, is_once)
-    printer = ControlPrinter(kernel, names, layout, plan, functions, comments)
-    loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
+    block = plan_block(kernel)
+    plan = ReductionPlan() if block else plan_reductions(kernel, count_uses(kernel), grid or ())
+    is_once = not options.grid_stride and plan.is_empty and not block
+    layout = ParameterLayout(kernel, names, index_bits, plan.shared, grid, is_aligned and not block, is_once)
+    if block:
+        options = replace(options, block=block.threads, bounds=())
+        loop: GridLoop = BlockLoop(layout, block.threads)
+        printer: ControlPrinter = BlockPrinter(kernel, names, layout, block, functions, comments)
+    else:
+        printer = ControlPrinter(kernel, names, layout, plan, functions, comments)
+        loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
     before = [*(TextLine(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
     _print_thread(printer, kernel, loop)
     after = [*loop.after(), *(TextLine(1, text, None) for text in printer.reductions.after())]
@@ -124,7 +135,8 @@ def print_cuda(
         loop.most_blocks or (ANY_NUMBER if plan.is_empty else MOST_BLOCKS),
         kernel,
         tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
-        plan.is_empty,
+        plan.is_empty and not block,
+        block.threads if block else 1,
     )
 
 
@@ -139,9 +151,9 @@ def _print_thread(printer: ControlPrinter, kernel: Kernel, loop: GridLoop) -> No
                 indices[op.axis] = name
                 printer.line(f"int {name} = {loop.index(op.axis).text};")
             printer.exprs[op.result] = Expr(indices[op.axis])
-    for text in printer.layout.private_arrays():
-        printer.line(text)
+    at = len(printer.lines)
     printer.block(kernel.body, ())
+    printer.lines[at:at] = [TextLine(printer.depth, text, None) for text in printer.arrays()]
 
 
 def _called(kernel: Kernel) -> set[str]:

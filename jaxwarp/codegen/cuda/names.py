@@ -56,6 +56,13 @@ class Names:
     def close(self) -> None:
         self._scopes.pop()
 
+    def outermost(self, hint: str) -> str:
+        """A name that no open scope has, for the outermost one."""
+        name = self.fresh(hint)
+        self._scopes[-1].discard(name)
+        self._scopes[0].add(name)
+        return name
+
     def fresh(self, hint: str) -> str:
         """A name like the hint that no open scope has."""
         base = identifier(hint or "t")

@@ -53,6 +53,57 @@ _helper(
     "wrap_around",
     "INLINE int wrap_around(int i, int n) { return (int)min_of((unsigned int)i, (unsigned int)i - (unsigned int)n); }",
 )
+# What threads of a warp have, exchanged and combined.
+_helper(
+    "sum_of",
+    """
+template <class T> INLINE T sum_of(T a, T b) { return wrap_add(a, b); }
+INLINE float sum_of(float a, float b) { return a + b; }
+INLINE double sum_of(double a, double b) { return a + b; }
+""",
+)
+_helper(
+    "from_lane",
+    """
+template <class T> INLINE T from_lane(T a, int distance) {
+    if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)a, distance);
+    else return __shfl_xor_sync(0xffffffffu, a, distance);
+}
+""",
+)
+_helper(
+    "lane_value",
+    """
+template <class T> INLINE T lane_value(T a, int lane) {
+    if constexpr (sizeof(T) < 4) return (T)__shfl_sync(0xffffffffu, (int)a, lane);
+    else return __shfl_sync(0xffffffffu, a, lane);
+}
+""",
+)
+_helper(
+    "total_of_warp",
+    """
+template <class T> INLINE T total_of_warp(T a) {
+    for (int distance = 16; distance > 0; distance /= 2) a = sum_of(a, from_lane(a, distance));
+    return a;
+}
+""",
+)
+# Extrema: any number is better than a NaN. Of equal ones the first comes first, by their places.
+_helper(
+    "is_better",
+    """
+template <bool largest, class T> INLINE bool is_better(T a, T b) { return !(largest ? a <= b : a >= b) && a == a; }
+""",
+)
+_helper(
+    "comes_first",
+    """
+template <bool largest, class T> INLINE bool comes_first(T a, int a_at, T b, int b_at) {
+    return is_better<largest>(a, b) || (!is_better<largest>(b, a) && a_at < b_at);
+}
+""",
+)
 _helper("printed", "INLINE double printed(double x) { return x != x ? fabs(x) : x; }")
 _helper("int_abs", "template <class T> INLINE T int_abs(T a) { return a < 0 ? wrap_neg(a) : a; }")
 _helper(

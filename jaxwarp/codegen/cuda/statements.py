@@ -94,6 +94,10 @@ class StatementPrinter:
                 self.lines.append(TextLine(self.depth, f"// {source}".rstrip("\\"), loc))
         self.lines.append(TextLine(self.depth, text, loc))
 
+    def arrays(self) -> list[str]:
+        """Declarations of the arrays of the kernel's own, after all else is printed."""
+        return self.layout.private_arrays()
+
     # Values
 
     def use(self, value: Value) -> Expr:

@@ -155,16 +155,20 @@ def _of_arrays(geometry: Geometry, flat: Flat | None) -> Geometry:
 
 def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
     from jaxwarp.codegen.cuda import choose_block, code_for
+    from jaxwarp.codegen.cuda.blocks.plan import MOST_THREADS, has_tiles
 
-    bits, zeros = index_bits_of(key.grid, key.shapes), _to_clear(key, kernel, key.grid)
+    zeros = _to_clear(key, kernel, key.grid)
+    threads = (*key.grid, MOST_THREADS) if has_tiles(kernel) else key.grid
+    bits = index_bits_of(threads, key.shapes)
     text = code_for(kernel, key.grid, key.shapes, bits, key.options, key.is_aligned, zeros)
     entries, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
+    lanes = (text.threads,) if text.threads > 1 else ()
     return LaunchCode(
         symbol=text.symbol,
         entries=entries,
         geometry=text.geometry,
         kernel=text.kernel or kernel,
-        grid=grid,
+        grid=(*grid, *lanes),
         shapes=key.shapes,
         cleared=_to_clear(key, text.kernel or kernel, grid),
         block=choose_block(text, [(e.arch, e.code) for e in entries if e.kind == CUBIN]),

@@ -40,12 +40,13 @@ class TileLibrary:
 
 def in_library(frame: Frame, node: ast.AST, name: str, *args: Any) -> Any:
     """Calls a function of the library, whose loops stay loops."""
-    context = frame.context
-    context.max_unroll, before = 1, context.max_unroll
+    context, builder = frame.context, frame.builder
+    before = context.max_unroll, builder.over_tile
+    context.max_unroll, builder.over_tile = 1, True
     try:
         return inline(frame, node, TileLibrary.find(name), list(args), {})
     finally:
-        context.max_unroll = before
+        context.max_unroll, builder.over_tile = before
 
 
 def tile_function(signature: str, doc: str) -> Callable[..., Any]:

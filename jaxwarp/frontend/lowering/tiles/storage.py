@@ -154,7 +154,7 @@ def sweep(
         return taken_apart(sweep(frame, rest, rebuild(carried), step, *outer, index))[0]
 
     bounds = first, frame.constant(stop, int32), frame.constant(1, int32)
-    return rebuild(frame.builder.for_(*bounds, leaves, body))
+    return rebuild(frame.builder.for_(*bounds, leaves, body, over_tile=True))
 
 
 def after_first(frame: Frame, shape: Sequence[int], value: Any, step: Callable[[Indices, Any], Any]) -> Any:

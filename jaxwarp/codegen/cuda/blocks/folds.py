@@ -1,0 +1,108 @@
+"""Loops over tiles that combine all elements into one value: sums, and extrema with where they are.
+
+Each thread combines its own elements, then the threads combine theirs. A sum of floats is in another order then; an
+extremum is not, since of equal elements the first one is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxwarp.ir.nodes import Call, Const, For, If, Load, Op, Size, Tid, Value
+
+SUM, SMALLEST, LARGEST = "sum", "smallest", "largest"
+_ORDERS = {"lt": SMALLEST, "gt": LARGEST}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The way in which a nest combines what it carries.
+
+    Attributes:
+        kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, a second one what is known
+            of its element.
+    """
+
+    kind: str
+
+
+def fold_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value]) -> Fold | None:
+    """Return how loops, each right inside the one before, combine elements of tiles; None: they do something else."""
+    if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses):
+        return None
+    params, results = loops[-1].body.params[1:], loops[-1].body.results
+    made = [defining.get(r) for r in results]
+    if any(uses[r] != 1 for r in results):
+        return None
+    if all(_is_sum(op, param, uses) for op, param in zip(made, params, strict=True)):
+        return Fold(SUM)
+    kind = _extremum(made, params, defining, uses)
+    return Fold(kind) if kind else None
+
+
+def _is_one_loop(loops: Sequence[For], uses: Counter[Value]) -> bool:
+    """Return whether nothing but the innermost loop changes what is carried, and nothing has effects."""
+    for outer, inner in zip(loops, (*loops[1:], None), strict=True):
+        others = [op for op in outer.body.ops if op is not inner]
+        if not all(map(_is_value, others)):
+            return False
+        if inner is not None:
+            carried = outer.body.params[1:]
+            if inner not in outer.body.ops or inner.inits != carried or inner.results != outer.body.results:
+                return False
+            if any(uses[v] != 1 for v in (*carried, *inner.results)):
+                return False
+    return True
+
+
+def _is_value(op: Op) -> bool:
+    if isinstance(op, If):
+        return all(_is_value(inner) for block in op.blocks for inner in block.ops)
+    return isinstance(op, (Const, Tid, Size, Call, Load))
+
+
+def _is_sum(op: Op | None, param: Value, uses: Counter[Value]) -> bool:
+    """Return whether `op` adds to `param`, and nothing else reads that."""
+    if not isinstance(op, Call) or uses[param] != 1 or op.result.type.is_half:
+        return False
+    return (op.builtin.name == "add" and param in op.args) or (op.builtin.name == "fma" and op.args[2] is param)
+
+
+def _extremum(
+    made: Sequence[Op | None], params: Sequence[Value], defining: Mapping[Value, Op], uses: Counter[Value]
+) -> str:
+    """Return SMALLEST or LARGEST if the results are those of `tile_min` and the like; else nothing.
+
+    %better = (x > best) or (best != best and x == x)        integers: x > best
+    yield select(%better, x, best), select(%better, where, best_where)
+    """
+    if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or len(made) > 2:
+        return ""
+    chosen = [op for op in made if isinstance(op, Call)]
+    test, new, best = chosen[0].args
+    if any(op.args[0] is not test or op.args[2] is not p for op, p in zip(chosen, params, strict=True)):
+        return ""
+    if uses[test] != len(chosen) or any(uses[p] != 1 for p in params[1:]) or new.type.is_half:
+        return ""
+    is_float = new.type.is_float
+    if uses[best] != (4 if is_float else 2):
+        return ""
+    compared = defining.get(test)
+    if is_float:
+        parts = _args(compared, "logical_or")
+        numbers = _args(defining.get(parts[1]), "logical_and") if parts else None
+        if not parts or not numbers:
+            return ""
+        if _args(defining.get(numbers[0]), "ne") != (best, best) or _args(defining.get(numbers[1]), "eq") != (new, new):
+            return ""
+        compared = defining.get(parts[0])
+    for name, kind in _ORDERS.items():
+        if _args(compared, name) == (new, best):
+            return kind
+    return ""
+
+
+def _args(op: Op | None, name: str) -> tuple[Value, ...]:
+    return op.args if isinstance(op, Call) and op.builtin.name == name else ()

@@ -1,0 +1,453 @@
+"""The text of a kernel whose blocks work for one thread of the launch each.
+
+All threads run the code outside of nests alike; one of them stores, prints and does atomics. Nests are divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from jaxwarp.codegen.cuda.blocks.barriers import exchanges
+from jaxwarp.codegen.cuda.blocks.folds import LARGEST, SUM
+from jaxwarp.codegen.cuda.blocks.nests import Nest
+from jaxwarp.codegen.cuda.blocks.places import copied_arrays, elements
+from jaxwarp.codegen.cuda.blocks.plan import BlockPlan
+from jaxwarp.codegen.cuda.blocks.products import Product, product_in
+from jaxwarp.codegen.cuda.blocks.spread import WARP
+from jaxwarp.codegen.cuda.control import ControlPrinter
+from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, literal
+from jaxwarp.codegen.cuda.functions import Functions
+from jaxwarp.codegen.cuda.layout import ParameterLayout
+from jaxwarp.codegen.cuda.locals import Local
+from jaxwarp.codegen.cuda.names import Names, identifier
+from jaxwarp.codegen.cuda.prints import print_calls
+from jaxwarp.codegen.cuda.sums.reductions import ReductionPlan
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, Load, Op, Param, Store, Tell, Value
+from jaxwarp.types import Scalar, int32
+
+_UNROLLED = 64
+
+
+class BlockPrinter(ControlPrinter):
+    """Prints a kernel by a plan."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        names: Names,
+        layout: ParameterLayout,
+        plan: BlockPlan,
+        functions: Functions,
+        comments: bool,
+    ):
+        super().__init__(kernel, names, layout, ReductionPlan(), functions, comments)
+        self.plan = plan
+        self.lane = "(int)threadIdx.x"
+        self._is_largest = "false"
+        self._nest: Nest | None = None
+        self._turn = ""
+        self._inlined: dict[For, Sequence[Local]] = {}
+        self._scratch: dict[tuple[str, int], str] = {}
+
+    def arrays(self) -> list[str]:
+        """Declarations of the arrays of the kernel's own, after all else is printed."""
+        places, names = self.plan.places, self.layout.params
+        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{elements(p)}];" for p in places.shared]
+        scratch = [
+            f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
+            for (cpp_type, _), name in self._scratch.items()
+        ]
+        copied = [f"{_type(p)} {names[p]}[{max(1, elements(p))}];" for p in copied_arrays(self.layout.kernel, places)]
+        registers = [
+            f"{_type(p)} {names[p]}[{places.mappings[shape].count * each}];"
+            for p, (shape, each) in places.registers.items()
+        ]
+        return [*shared, *scratch, *copied, *registers]
+
+    # Code that all threads run alike
+
+    def op(self, op: Op) -> None:
+        if op in self.plan.barriers:
+            self.flush()
+            self.line("__syncthreads();")
+        if self._nest is None:
+            match op:
+                case Load() if op.param in self.plan.places.registers:
+                    self.fetched(op)
+                    return
+                case Store() if self.is_seen(op.param):
+                    target = self.element(op.param, op.indices)
+                    value = self.use(op.value)
+                    self.flush(loading=op.param)
+                    self.alone(f"{target.text} = {value.text};", op)
+                    return
+                case Atomic() if self.is_seen(op.param):
+                    target = self.element(op.param, op.indices)
+                    args = [self.use(a).text for a in op.args]
+                    self.flush(loading=op.param)
+                    self.alone(f"{self.atomics.call(op.kind, op.param.dtype, f'&{target.text}', args)};", op)
+                    return
+                case Tell():
+                    for text in print_calls(op, [self.use(a).text for a in op.args]):
+                        self.alone(text, op)
+                    return
+                case _:
+                    pass
+        super().op(op)
+
+    def is_seen(self, param: Param) -> bool:
+        """Return whether an array is the same for all threads of a block."""
+        return param not in self.private or param in self.plan.places.shared
+
+    def alone(self, text: str, op: Op) -> None:
+        self.line(f"if ({self.lane} == 0) {text}", op.loc)
+
+    def is_expression(self, block: Block, largest: int) -> bool:
+        registers = self.plan.places.registers
+        special = (
+            op in self.plan.barriers or (self._nest is None and isinstance(op, Load) and op.param in registers)
+            for op in block.ops
+        )
+        return not any(special) and super().is_expression(block, largest)
+
+    def fetched(self, op: Load) -> None:
+        """Loads an element that a thread has in a register, for all of them."""
+        shape, each = self.plan.places.registers[op.param]
+        numbers = [self.plan.nests.number(i) or 0 for i in op.indices]
+        axes = [n or 0 for n in op.param.shape[: op.param.rank - _component_rank(op.param, each)]]
+        at = [i for i, n in zip(numbers, axes, strict=False) if n > 1]
+        lane, turn = self.plan.places.mappings[shape].owner(at)
+        held = f"{self.layout.params[op.param]}[{turn * each + _component(op.param, each, numbers)}]"
+        local = self.locals.declare(op.result, op.result.name or op.param.name)
+        if not exchanges(op, self.plan.nests, self.plan.places):
+            self.line(f"{local.cpp_type} {local.name} = lane_value({held}, {lane});", op.loc)
+        else:
+            memory = self.scratch(local.cpp_type)
+            self.line(f"if ({self.lane} == {lane}) {memory}[0] = {held};", op.loc)
+            self.line("__syncthreads();")
+            self.line(f"{local.cpp_type} {local.name} = {memory}[0];", op.loc)
+        self.occupy(local, op.result)
+
+    def scratch(self, cpp_type: str, number: int = 0) -> str:
+        """The name of memory with an element for each warp."""
+        key = cpp_type, number
+        if key not in self._scratch:
+            self._scratch[key] = self.layout.names.outermost(f"of_warps_{identifier(cpp_type)}")
+        return self._scratch[key]
+
+    # Nests
+
+    def for_(self, op: For) -> None:
+        if op in self._inlined:
+            self.flush()
+            targets = self._inlined[op]
+            for local, param in zip(targets, op.body.params[1:], strict=False):
+                self.occupy(local, param)
+            wanted = targets or [None] * len(op.results)
+            self.block(op.body, wanted, self.live.read_from_outside(op))
+            for local, result in zip(targets, op.results, strict=False):
+                self.occupy(local, result)
+            return
+        nest = self.plan.nests.found.get(op) if self._nest is None else None
+        if nest is None:
+            super().for_(op)
+            return
+        self.flush()
+        product = product_in(nest, self.plan.nests)
+        if nest.fold is not None:
+            self.fold(nest)
+        elif product is not None and self.plan.places.mapping(nest).count > 1:
+            self.product(nest, product)
+        else:
+            with self.each(nest):
+                self.iteration(nest, ())
+
+    def iteration(self, nest: Nest, carried: Sequence[Local]) -> None:
+        """The body of a nest for one element."""
+        first = nest.loops[0]
+        self._inlined = dict.fromkeys(nest.loops[1:], carried)
+        for local, param in zip(carried, first.body.params[1:], strict=False):
+            self.occupy(local, param)
+        self.block(first.body, carried or [None] * len(first.results), self.live.read_from_outside(first))
+
+    @contextmanager
+    def each(self, nest: Nest) -> Iterator[str]:
+        """A loop over the elements that a thread has; the place of an element in row-major order."""
+        span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
+        before = self.locals.occupants()
+        self.locals.open()
+        names, depth = self.locals.names, self.depth
+        self._turn = "0"
+        if mapping.count > 1:
+            self._turn = names.fresh("turn")
+            self.line("#pragma unroll" if mapping.count <= _UNROLLED else "#pragma unroll 4")
+            turn = self._turn
+            self.line(f"for (int {turn} = 0; {turn} < {mapping.count}; ++{turn}) {{", nest.loops[0].loc)
+        else:
+            self.line("{", nest.loops[0].loc)
+        self.depth += 1
+        flat = names.fresh("at")
+        if not mapping.patch:
+            step = f" + {self._turn} * {mapping.threads}" if mapping.count > 1 else ""
+            self.line(f"const int {flat} = {self.lane}{step};")
+        indices = mapping.indices(self.lane, self._turn, flat)
+        tests, at = self.bind(
+            nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(span.shape)}"]
+        )
+        flat = f"{at[0]} * {span.shape[1]} + {at[1]}" if mapping.patch else flat
+        if tests:
+            self.line(f"if ({' && '.join(tests)}) {{")
+            self.depth += 1
+        self._nest = nest
+        yield flat
+        self._nest, self._turn, self._inlined = None, "", {}
+        while self.depth > depth:
+            self.depth -= 1
+            self.line("}")
+        self.locals.close()
+        self.locals.restore(before)
+
+    def bind(self, nest: Nest, texts: Sequence[str], tests: list[str]) -> tuple[list[str], list[str]]:
+        """Gives the indices of loops their values.
+
+        Returns:
+            The conditions under which an element is one of the nest's, and names of its indices.
+        """
+        span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
+        shape, named = span.shape, list[str]()
+        for axis, (loop, text) in enumerate(zip(span.box, texts, strict=True)):
+            name = self.locals.names.fresh((loop >= 0 and nest.indices[loop].name) or "k")
+            if mapping.patch and shape[axis] != _covered(mapping.patch, mapping.threads, axis):
+                tests.append(f"{text} < {shape[axis]}")
+            if span.is_own:
+                numbers = nest.ranges[loop]
+                scaled = f"({text}) * {numbers.step}" if numbers.step != 1 else text
+                self.line(
+                    f"const int {name} = {scaled} + {numbers.start};"
+                    if numbers.start
+                    else f"const int {name} = {scaled};"
+                )
+            else:
+                self.line(f"const int {name} = {text};")
+            named.append(name)
+            if loop < 0:
+                tests.append(f"{name} == {-1 - loop}")
+                continue
+            self.exprs[nest.indices[loop]] = Expr(name, reads=frozenset([name]))
+            numbers = nest.ranges[loop]
+            if not span.is_own and numbers.start > 0:
+                tests.append(f"{name} >= {numbers.start}")
+            if not span.is_own and numbers.stop < shape[axis]:
+                tests.append(f"{name} < {numbers.stop}")
+        return tests, named
+
+    def element(self, param: Param, indices: Sequence[Value]) -> Expr:
+        if param not in self.plan.places.registers:
+            return super().element(param, indices)
+        _, each = self.plan.places.registers[param]
+        index = self._turn
+        if each > 1:
+            number = _component(param, each, [self.plan.nests.number(i) or 0 for i in indices])
+            index = f"{index} * {each} + {number}"
+        return Expr(f"{self.layout.params[param]}[{index}]", reads=frozenset([self._turn]))
+
+    # Folds
+
+    def fold(self, nest: Nest) -> None:
+        first = nest.loops[0]
+        assert nest.fold is not None
+        inits = [self.use_atom(v, "start", first.loc) for v in first.inits]
+        if nest.fold.kind == SUM:
+            totals = [
+                self.start(p, r, _nothing(r.type)) for p, r in zip(first.body.params[1:], first.results, strict=True)
+            ]
+            with self.each(nest):
+                self.iteration(nest, totals)
+            for local in totals:
+                self.line(f"{local.name} = total_of_warp({local.name});")
+                local.occupant = None
+            self.combine(totals, lambda local, memory: [f"{local} = sum_of({local}, {memory});"])
+            for local, init, result in zip(totals, inits, first.results, strict=True):
+                self.line(f"{local.name} = sum_of({init.text}, {local.name});", first.loc)
+                self.occupy(local, result)
+            return
+        self.extremum(nest, inits)
+
+    def start(self, param: Value, result: Value, text: str) -> Local:
+        local = self.locals.declare(Value(result.type, result.name or param.name))
+        local.occupant = param
+        self.line(f"{local.cpp_type} {local.name} = {text};")
+        return local
+
+    def combine(self, values: Sequence[Local], step: object) -> None:
+        """Each thread combines what the warps have, in order."""
+        warps = self.plan.threads // WARP
+        if warps == 1:
+            return
+        memory = [self.scratch(local.cpp_type, n) for n, local in enumerate(values)]
+        sets = " ".join(f"{m}[{self.lane} / {WARP}] = {v.name};" for m, v in zip(memory, values, strict=True))
+        self.line(f"if ({self.lane} % {WARP} == 0) {{ {sets} }}")
+        self.line("__syncthreads();")
+        for m, v in zip(memory, values, strict=True):
+            self.line(f"{v.name} = {m}[0];")
+        turn = self.locals.names.fresh("warp")
+        self.line(f"for (int {turn} = 1; {turn} < {warps}; ++{turn}) {{")
+        self.depth += 1
+        for text in self.steps(values, [f"{m}[{turn}]" for m in memory], step):
+            self.line(text)
+        self.depth -= 1
+        self.line("}")
+
+    def steps(self, values: Sequence[Local], others: Sequence[str], step: object) -> list[str]:
+        if step is None:
+            return self.takes(values, others)
+        return [text for v, o in zip(values, others, strict=True) for text in step(v.name, o)]  # type: ignore[operator]
+
+    def takes(self, values: Sequence[Local], others: Sequence[str], in_order: bool = False) -> list[str]:
+        """Take another extremum, (value, where in the nest, ...), if it is better, or as good and comes first."""
+        best, at, *_ = values
+        test = f"is_better<{self._is_largest}>({others[0]}, {best.name})"
+        if not in_order:
+            test = f"comes_first<{self._is_largest}>({others[0]}, {others[1]}, {best.name}, {at.name})"
+        moves = " ".join(f"{v.name} = {o};" for v, o in zip(values, others, strict=True))
+        return [f"if ({test}) {{ {moves} }}"]
+
+    def extremum(self, nest: Nest, inits: Sequence[Expr]) -> None:
+        first, last = nest.loops[0], nest.loops[-1]
+        assert nest.fold is not None
+        self._is_largest = "true" if nest.fold.kind == LARGEST else "false"
+        results = first.results
+        chosen = [self.plan.nests.defining[r] for r in last.body.results]
+        news = [op.args[1] for op in chosen if isinstance(op, Call)]
+        best = self.start(last.body.params[1], results[0], inits[0].text)
+        at = self.start(Value(int32), Value(int32, "place"), "-1")
+        rest = [self.start(p, r, i.text) for p, r, i in zip(last.body.params[2:], results[1:], inits[1:], strict=True)]
+        values = [best, at, *rest]
+        dependent = _dependent(last.body)
+        ops = tuple(op for op in last.body.ops if not dependent.intersection(op.defined))
+        inner = For(last.results, last.start, last.stop, last.step, last.inits, Block(last.body.params, ops, ()))
+        with self.each(nest) as place:
+            found = [self.locals.declare(Value(v.type, "new")) for v in news]
+            for local in found:
+                self.line(f"{local.cpp_type} {local.name};")
+            outer = _without_last(nest)
+            again = self.live.read_from_outside(first)
+            self.block(Block((), (*outer, *inner.body.ops), tuple(news)), found, again)
+            others = [found[0].name, place, *(x.name for x in found[1:])]
+            for text in self.takes(values, others, not self.plan.places.mapping(nest).patch):
+                self.line(text)
+        distance = self.locals.names.fresh("distance")
+        self.line(f"for (int {distance} = {WARP // 2}; {distance} > 0; {distance} /= 2) {{")
+        self.depth += 1
+        self.locals.open()
+        others = []
+        for v in values:
+            other = self.locals.names.fresh(f"other_{v.base}")
+            self.line(f"const {v.cpp_type} {other} = from_lane({v.name}, {distance});")
+            others.append(other)
+        for text in self.takes(values, others):
+            self.line(text)
+        self.locals.close()
+        self.depth -= 1
+        self.line("}")
+        self.combine(values, None)
+        at.occupant = None
+        for local, result in zip([best, *rest], results, strict=True):
+            self.occupy(local, result)
+
+    # Products
+
+    def product(self, nest: Nest, product: Product) -> None:
+        mapping, loop = self.plan.places.mapping(nest), product.loop
+        first, last = nest.loops
+        cut = first.body.ops.index(last)
+        before, after = (*first.body.ops[:cut], *product.before), (*product.after, *first.body.ops[cut + 1 :])
+        again = self.live.read_from_outside(first)
+        own = self.plan.places.registers
+        if product.adds_to is not None and own.get(product.adds_to, (0, 0))[1] == 1:
+            self.sums(nest, product, before, [(self.layout.params[product.adds_to], loop.body.params[1])])
+            return
+        sums: list[tuple[str, Value]] = []
+        for param, result in zip(loop.body.params[1:], loop.results, strict=True):
+            name = self.locals.names.fresh(result.name or param.name or "sum")
+            self.line(f"{CPP_TYPES[param.type.short]} {name}[{mapping.count}];", loop.loc)
+            sums.append((name, param))
+        with self.each(nest):
+            self.block(Block((), before, loop.inits), self.held_sums(sums), again)
+        self.sums(nest, product, before, sums)
+        with self.each(nest):
+            for local, result in zip(self.held_sums(sums), loop.results, strict=True):
+                self.occupy(local, result)
+            self.block(Block((), (*before, *after), ()), (), again)
+
+    def sums(self, nest: Nest, product: Product, before: tuple[Op, ...], sums: Sequence[tuple[str, Value]]) -> None:
+        """The loop of a product, for all elements that a thread has."""
+        loop, again = product.loop, self.live.read_from_outside(nest.loops[0])
+        numbers = self.plan.nests.range_of(loop)
+        self.locals.open()
+        index = self.locals.names.fresh(loop.body.params[0].name or "k")
+        self.line("#pragma unroll 4" if len(numbers) > 16 else "#pragma unroll")
+        self.line(
+            f"for (int {index} = {numbers.start}; {index} < {numbers.stop}; {index} += {numbers.step}) {{", loop.loc
+        )
+        self.depth += 1
+        self.exprs[loop.body.params[0]] = Expr(index, reads=frozenset([index]))
+        with self.each(nest):
+            held = self.held_sums(sums)
+            for local, (_, param) in zip(held, sums, strict=True):
+                self.occupy(local, param)
+            self.block(Block((), (*before, *loop.body.ops), loop.body.results), held, again | set(loop.body.params))
+        self.depth -= 1
+        self.line("}")
+        self.locals.close()
+
+    def held_sums(self, sums: Sequence[tuple[str, Value]]) -> list[Local]:
+        return [Local(f"{name}[{self._turn}]", name, CPP_TYPES[v.type.short]) for name, v in sums]
+
+
+def _type(param: Param) -> str:
+    return CPP_TYPES[param.dtype.short]
+
+
+def _nothing(dtype: Scalar) -> str:
+    """Return what changes no sum: -0.0 of floats."""
+    return literal(-0.0 if dtype.is_float else 0, dtype).text
+
+
+def _covered(patch: tuple[int, int], threads: int, axis: int) -> int:
+    across = 1
+    while across * across < threads:
+        across *= 2
+    return patch[axis] * (threads // across, across)[axis]
+
+
+def _component_rank(param: Param, each: int) -> int:
+    rank, size = 0, 1
+    while size < each:
+        rank += 1
+        size *= param.shape[-rank] or 1
+    return rank
+
+
+def _component(param: Param, each: int, numbers: Sequence[int]) -> int:
+    """The number of a component in an element."""
+    rank, found = _component_rank(param, each), 0
+    for extent, number in zip(param.shape[param.rank - rank :], numbers[param.rank - rank :], strict=True):
+        found = found * (extent or 1) + number
+    return found
+
+
+def _dependent(body: Block) -> set[Value]:
+    """The values that what a loop carries decides about."""
+    found = set(body.params[1:])
+    for op in body.ops:
+        if found.intersection(op.operands):
+            found.update(op.defined)
+    return found
+
+
+def _without_last(nest: Nest) -> list[Op]:
+    return [op for loop in nest.loops[:-1] for op in loop.body.ops if op not in nest.loops]

@@ -1,0 +1,243 @@
+"""Kernels on tiles by a block of CUDA threads: run on the host with shared memory that sees races.
+
+The interpreter, where one thread does it all, says what they are: to the bit, but for sums of floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import hostcuda
+import numpy as np
+import pytest
+from kernels_strategy import same_values
+from tilekit import NUMBERS, body_kernel
+
+from jaxwarp.codegen.cuda import CudaCode, compile_cuda, print_cuda, resources
+from jaxwarp.codegen.cuda.blocks import plan as planning
+from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.pipeline import fix_rounding, prepare
+
+HALF_OF = """
+@wp.func
+def half_of(x: Any):
+    return x * type(x)(0.5)
+
+@wp.struct
+class Pair:
+    number: float
+    place: wp.vec2i
+
+@wp.func
+def paired(x: float):
+    return Pair(x, wp.vec2i(int(x * 8.0), 3))
+
+@wp.func
+def number_of(p: Pair):
+    return p.number + float(p.place[0])
+"""
+# Loads and stores beyond the ends, views, parts, broadcasts, tiles that several threads meet at.
+BODIES = {
+    "softmax": """
+t = wp.tile_load(x, shape=({n},), offset=(i * {n},))
+top = wp.tile_max(t)
+e = wp.tile_map(wp.exp, t - wp.tile_broadcast(top, shape=({n},)))
+wp.tile_store(y, e / wp.tile_broadcast(wp.tile_sum(e), shape=({n},)), offset=(i * {n},))
+""",
+    "extremes": """
+t = wp.tile_reshape(wp.tile_load(x, shape=({n} * 3,)), ({n}, 3))
+wp.tile_store(y, wp.tile_min(t))
+wp.tile_store(y, wp.tile_astype(wp.tile_argmax(t), float), offset=(1,))
+wp.tile_store(y, wp.tile_astype(wp.tile_argmin(t), float), offset=(2,))
+y[3] = wp.tile_max(t)[0] + t[{n} - 1, 1]
+""",
+    "views": """
+t = wp.tile_load(x, shape=({n},))
+u = wp.tile_zeros(shape=({n}, 4), dtype=float)
+u += wp.tile_broadcast(wp.tile_reshape(t, ({n}, 1)), shape=({n}, 4))
+wp.tile_view(u, offset=(0, 1), shape=({n}, 2)) + wp.tile_view(u, offset=(0, 0), shape=({n}, 2))
+turned = wp.tile_transpose(u)
+turned[1] = turned[2] * 3.0
+wp.tile_store(y, wp.tile_sum(u, axis=1))
+wp.tile_store(y, wp.tile_map(half_of, t), offset=(i - 2,))
+""",
+    "turns": """
+t = wp.tile_load(x, shape=({n},))
+u = wp.tile_zeros(shape=({n},), dtype=float)
+for k in range(3):
+    wp.tile_assign(u, t)
+    t = wp.tile_map(half_of, t) + wp.tile_broadcast(wp.tile_view(u, offset=(k % {n},), shape=(1,)), shape=({n},))
+    if t[0] > -9.0:
+        t[{n} // 2] = t[{n} // 2] + 1.0
+wp.tile_store(y, t)
+wp.tile_atomic_add(y, u)
+""",
+    "product": """
+a = wp.tile_load(m, shape=({n}, 5), offset=(i, 0))
+b = wp.tile_load(m, shape=(5, {n}), offset=(0, i))
+c = wp.tile_ones(shape=({n}, {n}), dtype=float)
+wp.tile_matmul(a, b, c)
+wp.tile_matmul(wp.tile_transpose(b), wp.tile_transpose(a), c, alpha=2.0)
+wp.tile_store(y, wp.tile_sum(c * c, axis=0))
+wp.tile_store(m, c, offset=(3, 2))
+""",
+    "structs": """
+p = wp.tile_map(paired, wp.tile_load(x, shape=({n},)))
+wp.tile_store(y, wp.tile_map(number_of, p))
+v = wp.tile_load(vectors, shape=({n},))
+total = wp.tile_sum(v)
+y[0] = total[0][0] + total[0][2]
+wp.tile_store(vectors, v + wp.tile_broadcast(total, shape=({n},)))
+""",
+}
+EXTENTS = (1, 2, 31, 32, 33, 64, 65)
+ARGUMENTS = "x: wp.array[float], y: wp.array[float], m: wp.array2d[float], vectors: wp.array[wp.vec3]"
+
+
+def made(name: str, n: int) -> Kernel:
+    kernel = body_kernel(ARGUMENTS, BODIES[name].replace("{n}", str(n)), HALF_OF)
+    return replace(prepare(kernel.specialize(), fma=False), name=f"{name}_{n}")
+
+
+def arrays(kernel: Kernel) -> list[np.ndarray]:
+    """Numbers, among which extremes come twice, and as zeros of both signs."""
+    rng = np.random.default_rng(5)
+    shapes = {"x": (150,), "y": (70,), "m": (40, 40), "vectors": (66, 3)}
+    found = [np.round(rng.standard_normal(shapes[p.name]), 1).astype(np.float32) for p in kernel.params]
+    return [np.where(np.abs(a) < 0.2, np.copysign(np.float32(0), a), a) for a in found]
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks also for tiles that are too small to be worth them."""
+    monkeypatch.setattr(planning, "LEAST_ELEMENTS", 1)
+    monkeypatch.setattr(planning, "WORTH", 0)
+
+
+def both(kernel: Kernel, code: CudaCode, grid: int = 2) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What the interpreter, and a block that goes round, make of a launch."""
+    expected, got = arrays(kernel), arrays(kernel)
+    interpret(kernel, (grid,), expected)
+    hostcuda.run_code(kernel, code, (grid,), got, threads=code.threads)
+    return list(zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_block_of_threads_has_the_values_of_one_thread(always: None, name: str) -> None:
+    kernels = [made(name, n) for n in EXTENTS]
+    codes = [print_cuda(kernel) for kernel in kernels]
+    assert all(code.threads > 1 for code in codes[1:])
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        for a, b in both(kernel, code, 1):
+            np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6, err_msg=f"{kernel.name}\n{code.source}")
+            if name == "extremes":
+                assert same_values(a, b), code.source
+
+
+def test_numbers_of_all_types_and_nan(always: None) -> None:
+    """Sums of integers wrap; a NaN is the extremum of NaNs alone; memory of several warps."""
+    body = """
+t = wp.tile_load(x, shape=(150,))
+wp.tile_store(y, wp.tile_sum(t))
+wp.tile_store(y, wp.tile_min(t), offset=(1,))
+wp.tile_store(y, wp.tile_max(wp.tile_view(t, offset=(120,), shape=(30,))), offset=(2,))
+wp.tile_store(places, wp.tile_argmax(t))
+wp.tile_store(places, wp.tile_argmin(wp.tile_view(t, offset=(120,), shape=(30,))), offset=(1,))
+"""
+    made_of, codes = [], []
+    for number, name in enumerate(NUMBERS):
+        arguments = f"x: wp.array[{name}], y: wp.array[{name}], places: wp.array[int]"
+        kernel = replace(prepare(body_kernel(arguments, body).specialize(), fma=False), name=f"of_{number}")
+        made_of.append(kernel)
+        codes.append(print_cuda(kernel))
+    assert {code.threads for code in codes} == {32}
+    hostcuda.compile_host(list(zip(made_of, codes, strict=True)), "-O0")
+    rng = np.random.default_rng(2)
+    for kernel, code in zip(made_of, codes, strict=True):
+        dtype = kernel.params[0].dtype
+        x = rng.integers(0, 100, 150).astype(dtype.numpy)
+        if dtype.is_float:
+            x[[3, 40]] = x[120:] = np.nan
+        expected = [x, np.zeros(3, dtype.numpy), np.zeros(2, np.int32)]
+        got = [a.copy() for a in expected]
+        interpret(kernel, (1,), expected)
+        hostcuda.run_code(kernel, code, (1,), got)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64), str(dtype))
+
+
+@pytest.mark.parametrize("name", ["softmax", "turns", "product", "extremes"])
+def test_no_barrier_can_be_left_out(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "EACH", 1)
+    monkeypatch.setattr(planning, "EACH_OF_PRODUCT", 8)
+    kernel = made(name, 65)
+    code = print_cuda(kernel)
+    pieces = code.source.split("__syncthreads();")
+    assert len(pieces) > 2
+    faulty = [replace(code, source=_joined(pieces, k)) for k in range(1, len(pieces))]
+    hostcuda.compile_host([(kernel, one) for one in (code, *faulty)], "-O0")
+    both(kernel, code)
+    for one in faulty:
+        with pytest.raises(AssertionError, match="a race in shared memory"):
+            both(kernel, one)
+
+
+def _joined(pieces: list[str], without: int) -> str:
+    barrier = "__syncthreads();"
+    return barrier.join(pieces[:without]) + " " + barrier.join(pieces[without:])
+
+
+def test_what_decides_about_the_way_stays_with_one_thread(always: None) -> None:
+    """An array that is stored to and read, what an atomic found; derivatives, which replay sums."""
+    way = "t = wp.tile_load(x, shape=64)\nif x[0] > 1.0:\n    wp.tile_store(x, t)"
+    assert print_cuda(prepare(body_kernel("x: wp.array[float]", way).specialize())).threads == 1
+    counting = "k = wp.atomic_add(x, 0, 1)\nwp.tile_store(x, wp.tile_full(64, 0, int) + k)"
+    assert print_cuda(prepare(body_kernel("x: wp.array[int]", counting).specialize())).threads == 1
+    softmax = made("softmax", 64)
+    assert print_cuda(softmax).threads == 32
+    assert print_cuda(fix_rounding(softmax)).threads == 1
+
+
+def test_small_tiles_have_one_thread() -> None:
+    assert print_cuda(made("softmax", 16)).threads == 1
+    factor = "wp.tile_store(m, wp.tile_cholesky(wp.tile_load(m, shape=(16, 16))))"
+    assert print_cuda(prepare(body_kernel("m: wp.array2d[float]", factor).specialize())).threads == 1
+
+
+def test_large_tiles_have_one_thread() -> None:
+    """Shared memory is less than what a thread may have of its own."""
+    body = "t = wp.tile_load(m, shape=(128, 128))\nwp.tile_store(m, t + wp.tile_transpose(t))"
+    assert print_cuda(prepare(body_kernel("m: wp.array2d[float]", body).specialize())).threads == 1
+
+
+def test_a_launch_counts_the_threads_of_blocks() -> None:
+    """Handlers launch as many blocks as the launch has threads: its grid has one more extent."""
+    twice = "wp.tile_store(x, wp.tile_load(x, shape=96, offset=i * 96) * 2.0, i * 96)"
+    kernel = body_kernel("x: wp.array[float]", twice)
+    code = code_of(CodeKey(kernel.specialize(), True, (7,), ((672,),), gpus=Gpus((90,))))
+    assert (code.grid, code.block, code.index_bits) == ((7, 32), 32, 32)
+    wide = code_of(CodeKey(kernel.specialize(), True, (2**24,), ((672,),), gpus=Gpus((90,))))
+    assert (wide.grid, wide.index_bits) == ((2**24, 32), 64)
+
+
+def test_a_softmax_lies_in_registers() -> None:
+    found = resources(made("softmax", 1024), 90)
+    assert (found.spill_stores, found.stack, found.shared) == (0, 0, 0)
+    assert found.registers <= 80
+
+
+def test_a_product_lies_in_registers_and_shared_memory() -> None:
+    body = """
+total = wp.tile_zeros(shape=(64, 64), dtype=float)
+for k in range(m.shape[1] // 16):
+    a = wp.tile_load(m, shape=(64, 16), offset=(0, k * 16))
+    wp.tile_matmul(a, wp.tile_load(m, shape=(16, 64), offset=(k * 16, 0)), total)
+wp.tile_store(c, total)
+"""
+    kernel = prepare(body_kernel("m: wp.array2d[float], c: wp.array2d[float]", body).specialize())
+    found = resources(kernel, 90)
+    assert (found.spill_stores, found.stack, found.shared) == (0, 0, 2 * 64 * 16 * 4)
+    assert compile_cuda(print_cuda(kernel), (80,))
