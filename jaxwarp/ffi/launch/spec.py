@@ -93,6 +93,8 @@ class LaunchSpec:
         debug: in debug mode, what is checked.
         in_order: whether of threads that store to one element the last one wins. Launches that we make need not ask:
             theirs do not meet, or it does not matter.
+        numbers: parameters that a traced program gives a constant, and these, where they decide to which elements the
+            launch adds (`bind_launch`). Code for them has fewer atomics.
     """
 
     kernel: Kernel
@@ -107,6 +109,7 @@ class LaunchSpec:
     factors: Factors | None = None
     debug: Debug | None = None
     in_order: bool = True
+    numbers: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):
@@ -167,7 +170,8 @@ class LaunchSpec:
         return f"{self.name}[{', '.join(map(str, self.grid))}]"
 
     def replace(self, **changes: Any) -> LaunchSpec:
-        return dataclasses.replace(self, **changes)
+        """Return the launch with changes. Numbers are those of operands: they are found again when it is bound."""
+        return dataclasses.replace(self, **{"numbers": (), **changes})
 
 
 @functools.lru_cache(maxsize=1024)
