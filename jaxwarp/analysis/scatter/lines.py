@@ -261,8 +261,8 @@ def _shifted(rule: Callable[..., Line | None]) -> Callable[..., Line | None]:
 
 
 def _magnitude(a: Line) -> Line | None:
-    is_below = _less(a, _constant(0))
-    return _chosen(is_below, _product(_constant(-1), a), a) if is_below is not None else None
+    is_below, opposite = _less(a, _constant(0)), _product(_constant(-1), a)
+    return None if is_below is None or opposite is None else _chosen(is_below, opposite, a)
 
 
 def _from_end(a: Line, n: Line) -> Line | None:
