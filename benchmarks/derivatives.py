@@ -130,6 +130,8 @@ def make_cases() -> Iterator[Case]:
     for kernel in (kernels.newton, kernels.roots, kernels.march, kernels.adaptive):
         yield case(kernel, (1 << 16,))
     yield case(kernels.stencil, (256, 512))
+    reaction = wp.jax_kernel(kernels.gray_scott, num_outputs=2)
+    yield Case("gray_scott", lambda u, v: jnp.stack(reaction(u, v)), ((512, 512), (512, 512)))
     permutation = np.random.default_rng(1).permutation(1 << 17)
     yield case(kernels.gather, (1 << 17,), jnp.asarray(permutation, jnp.int32))
     yield of_cpu("lbm", (9, 256, 256), (), launch=(256, 256), output=(9, 256, 256))

@@ -155,6 +155,19 @@ def stencil(x: wp.array2d[float], y: wp.array2d[float]):
 
 
 @wp.kernel
+def gray_scott(u: wp.array2d[float], v: wp.array2d[float], of_u: wp.array2d[float], of_v: wp.array2d[float]):
+    i, j = wp.tid()
+    n, m = u.shape[0], u.shape[1]
+    up, down = wp.where(i == 0, n - 1, i - 1), wp.where(i == n - 1, 0, i + 1)
+    left, right = wp.where(j == 0, m - 1, j - 1), wp.where(j == m - 1, 0, j + 1)
+    spread = 0.16 * (u[up, j] + u[down, j] + u[i, left] + u[i, right] - 4.0 * u[i, j])
+    spread_v = 0.08 * (v[up, j] + v[down, j] + v[i, left] + v[i, right] - 4.0 * v[i, j])
+    reaction = u[i, j] * v[i, j] * v[i, j]
+    of_u[i, j] = u[i, j] + spread - reaction + 0.04 * (1.0 - u[i, j])
+    of_v[i, j] = v[i, j] + spread_v + reaction - 0.1 * v[i, j]
+
+
+@wp.kernel
 def gather(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
     i = wp.tid()
     v = x[index[i]]

@@ -4,15 +4,16 @@
 
 Four bodies: elements in and out, elements in place, a value made of the index, and weights that are read by the index
 (`w[j] * x[i, j] + s[i]`), which keep rows apart. The number of threads is always the same. All contenders of one body
-run in turn, in one process, and give what NumPy gives. Prints the least time of each, and ratios to extent 16 and to
-Warp on one core, if it is installed. The last rows are a kernel of tiles by `launch` and by `launch_tiled`. Writes
-results/short_rows.json.
+run in turn, in one process on one core, as Warp's code does, and give what NumPy gives. Times are CPU times. Prints the
+median of each, and the medians over rounds of ratios to extent 16 and to Warp, if it is installed. The last rows are a
+kernel of tiles by `launch` and by `launch_tiled`. Writes results/short_rows.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -122,21 +123,34 @@ def tiles() -> list[measure.Contender]:
     return [measure.Contender(name, run, 1) for name, run in ways.items()]
 
 
-def report(name: str, found: dict[str, measure.Figure]) -> None:
-    """Prints a line for each extent: microseconds, as multiples of those of extent 16, and of Warp's."""
+def ratios(name: str, times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    """Prints a line for each extent, and returns its figures: microseconds, ratios to extent 16 and to Warp."""
     print(f"\n{name}: microseconds (times extent {EXTENTS[-1]}) [of Warp's time]")
+    found: dict[str, dict[str, float]] = {}
     for columns in EXTENTS:
         cells = []
         for which in ("eager", "jitted", "Warp"):
-            if (key := f"{which} {columns}") in found:
-                ratio = found[key].least / found[f"{which} {EXTENTS[-1]}"].least
-                cells.append(f"{which} {found[key].least:7.0f} ({ratio:5.2f})")
-                if which != "Warp" and f"Warp {columns}" in found:
-                    cells[-1] += f" [{found[key].least / found[f'Warp {columns}'].least:.2f}]"
+            if (key := f"{which} {columns}") not in times:
+                continue
+            last, peer = (times.get(other) for other in (f"{which} {EXTENTS[-1]}", f"Warp {columns}"))
+            figures = {"microseconds": 1e6 * float(np.median(times[key])), "of_last": _median_ratio(times[key], last)}
+            cells.append(f"{which} {figures['microseconds']:7.0f} ({figures['of_last']:5.2f})")
+            if which != "Warp" and peer is not None:
+                figures["of_warp"] = _median_ratio(times[key], peer)
+                cells[-1] += f" [{figures['of_warp']:.2f}]"
+            found[key] = figures
         print(f"  {columns:3}  {'   '.join(cells)}")
+    return found
+
+
+def _median_ratio(times: list[float], others: list[float]) -> float:
+    """Return the median of the ratios of each round."""
+    return float(np.median(np.divide(times, others)))
 
 
 def main() -> None:
+    os.environ["PJRT_NPROC"] = "1"  # threads of XLA, which begins later
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
@@ -150,11 +164,11 @@ def main() -> None:
     results = {}
     for name in kernels(wp):
         timed = [c for columns in EXTENTS for c in contenders(name, columns, peer)]
-        results[name] = measure.scale(measure.interleave(timed, rounds), 1e6)
-        report(name, results[name])
-    results["tiles"] = measure.scale(measure.interleave(tiles(), rounds), 1e6)
-    measure.table("Cholesky of tiles, microseconds", results["tiles"])
-    measure.write("short_rows", {"threads": THREADS, "microseconds": results})
+        results[name] = ratios(name, measure.timed(timed, rounds, time.process_time))
+    seconds = measure.timed(tiles(), rounds, time.process_time)
+    of_tiles = measure.scale({way: measure.figure(values) for way, values in seconds.items()}, 1e6)
+    measure.table("Cholesky of tiles, microseconds", of_tiles)
+    measure.write("short_rows", {"threads": THREADS, "last": EXTENTS[-1], "rows": results, "tiles": of_tiles})
 
 
 if __name__ == "__main__":

@@ -192,6 +192,13 @@ def unify_varying(operands: Sequence[Any]) -> list[Any]:
     ]
 
 
+def is_constant_integer(operand: Any) -> bool:
+    """Return whether an operand is an integer without axes that is known here, and no matter of other processes."""
+    if isinstance(operand, jax.core.Tracer) or np.ndim(operand) or not np.issubdtype(operand.dtype, np.integer):
+        return False
+    return not isinstance(operand, jax.Array) or operand.is_fully_addressable
+
+
 def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec: PartitionSpec | None = None) -> Any:
     """The abstract value of a result: sharded as `spec` says (None: not), varying over the manual mesh axes that the
     operands vary over."""

@@ -15,21 +15,38 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jaxwarp.analysis.scatter.lines import ThreadLines
-from jaxwarp.analysis.scatter.sources import AddingThreads, Addition, Interval, Scatter, scatters
+from jaxwarp.analysis.scatter.sources import AddingThreads, Addition, Interval, Scatter, only_added_to, scatters
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Tell, Tid, Value, While, walk
 from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import bool_, int32
 
-# Operations that take as long as an atomic addition does that memory makes, of threads side by side: a model (an H100
-# issues 128 of them a cycle and multiprocessor; its L2 adds 8 words a cycle and slice).
-_ATOMIC = 24
+
+class Price(NamedTuple):
+    """Operations that take as long as one addition that is not gathered.
+
+    Attributes:
+        atomic: one to an element around a thread.
+        own: one to its own element.
+    """
+
+    atomic: float
+    own: float
+
+
+# Memory makes atomic additions, of threads side by side: a model (an H100 issues 128 operations a cycle and
+# multiprocessor; its L2 adds 8 words a cycle and slice).
+ON_GPUS = Price(24, 24)
+# A load, a sum and a store, of whole vectors: measured with the gradient of Gray-Scott. Own elements are no atomics.
+ON_CPUS = Price(6, 0)
 _LOAD = 4
 _SLOW = {**dict.fromkeys(("div", "sqrt", "rsqrt", "mod", "floordiv"), 8), "pow": 40}
 _ELEMENTARY = 16
@@ -40,25 +57,36 @@ _FEW_THREADS = 256  # more of which cost nothing
 
 
 @with_deep_stack
-def gathered(kernel: Kernel, grid: Sequence[int], zeros: Collection[int] = ()) -> tuple[Kernel, tuple[int, ...]]:
+def gathered(
+    kernel: Kernel,
+    grid: Sequence[int],
+    zeros: Collection[int] = (),
+    shapes: Sequence[tuple[int, ...]] | None = None,
+    numbers: Mapping[int, int] | None = None,
+    price: Price = ON_GPUS,
+) -> tuple[Kernel, tuple[int, ...]]:
     """The kernel and the launch in which threads gather what it scatters, where that is known to be less work.
 
     Args:
-        kernel: a prepared one, of constant extents.
+        kernel: a prepared one.
         grid: the launch.
         zeros: positions of the parameters that hold zeros on entry.
+        shapes: of the parameters; None: the kernel has them.
+        numbers: see `with_extents`.
+        price: that of additions by atomics.
 
     Returns:
-        The kernel and the grid as they were if nothing is gathered.
+        The kernel, of constant extents, and the grid. Both are as they were if nothing is gathered.
     """
-    if not any(isinstance(op, Atomic) for op in walk(kernel.body)):
+    if not only_added_to(kernel):
         return kernel, tuple(grid)
-    lines = ThreadLines(kernel, grid)
-    owned = [_owned(scatter, grid) for scatter in scatters(kernel, grid, lines) if _is_worth_it(kernel, scatter, grid)]
+    known = kernel if shapes is None else with_extents(kernel, shapes, numbers)
+    lines = ThreadLines(known, grid)
+    owned = [_owned(each, grid) for each in scatters(known, grid, lines) if _is_worth_it(known, each, grid, price)]
     if not owned or math.prod(_extents(owned)) > _MORE_THREADS * max(_FEW_THREADS, math.prod(grid)):
         return kernel, tuple(grid)
-    made = _Gathered(kernel, grid, lines, owned, {kernel.params[i] for i in zeros})
-    return simplify(made.kernel(kernel)), made.extents
+    made = _Gathered(known, grid, lines, owned, {known.params[i] for i in zeros})
+    return simplify(made.kernel(known)), made.extents
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +116,18 @@ def _extents(owned: Sequence[_Owned]) -> tuple[int, ...]:
     )
 
 
-def _is_worth_it(kernel: Kernel, scatter: Scatter, grid: Sequence[int]) -> bool:
+def _is_worth_it(kernel: Kernel, scatter: Scatter, grid: Sequence[int], price: Price) -> bool:
     """Return whether computing the additions in copies is less work than computing them once and adding by atomics."""
     copies = 0.0
+    around: set[Atomic] = set()
+    every = {add.op for adds in scatter.sources.values() for add in adds}
     for sources, adds in scatter.sources.items():
         threads = math.prod(s.last - s.first + 1 for s in sources if s is not None)
         copies += threads / math.prod(grid) * _price(kernel, [add.op for add in adds])
-    adds = {add.op for each in scatter.sources.values() for add in each}
-    return copies <= _price(kernel, adds) + _ATOMIC * len(adds)
+        if not all(s is None or s.is_own for s in sources):
+            around.update(add.op for add in adds)
+    own = len(every) - len(around)
+    return copies < _price(kernel, every) + price.atomic * len(around) + price.own * own
 
 
 def _price(kernel: Kernel, adds: Collection[Atomic]) -> float:
@@ -209,18 +241,20 @@ class _Gathered(Rewriter):
 
     def write(self, owned: _Owned, elements: Sequence[Value]) -> tuple[Value, ...]:
         param, axes = owned.scatter.param, owned.scatter.axes
-        sums = _Sums(self.build, param, 0.0 if param in self.zeros else -0.0)
+        sums = _Sums(self.build, param)
+        components = dict.fromkeys(add.component for adds in owned.scatter.sources.values() for add in adds)
+        places = {component: self.place(axes, component, elements) for component in components}
+        if param not in self.zeros:
+            sums.totals = {component: self.build.load(param, place) for component, place in places.items()}
         for sources, adds in owned.scatter.sources.items():
             self.add(sums, owned, sources, adds, elements)
         for component, total in sums.totals.items():
-            constants = iter(component)
-            indices = [self.number(next(constants)) if axis is None else elements[axis] for axis in axes]
-            if param in self.zeros:
-                self.build.store(param, indices, total)
-            else:
-                before = self.build.load(param, indices)
-                self.build.store(param, indices, self.build.call(ROWS["add"], before, total))
+            self.build.store(param, places[component], total)
         return ()
+
+    def place(self, axes: Sequence[int | None], component: Sequence[int], elements: Sequence[Value]) -> list[Value]:
+        constants = iter(component)
+        return [self.number(next(constants)) if axis is None else elements[axis] for axis in axes]
 
     def add(
         self,
@@ -268,10 +302,9 @@ class _Gathered(Rewriter):
 class _Sums:
     """The sums of the components of an element, so far."""
 
-    def __init__(self, build: Builder, param: Param, nothing: float):
+    def __init__(self, build: Builder, param: Param):
         self.build = build
         self.dtype = param.dtype
-        self.nothing = nothing
         self.totals: dict[tuple[int, ...], Value] = {}
 
     def add(self, component: tuple[int, ...], value: Value) -> None:
@@ -280,7 +313,7 @@ class _Sums:
 
     def total(self, component: tuple[int, ...]) -> Value:
         found = self.totals.get(component)
-        return found if found is not None else self.build.const(self.nothing, self.dtype)
+        return found if found is not None else self.build.const(0, self.dtype)
 
 
 class _Copy(Rewriter):

@@ -25,9 +25,10 @@ from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.flatten import Flat, flatten
-from jaxwarp.passes.gathered import gathered
+from jaxwarp.passes.gathered import ON_CPUS, ON_GPUS, Price, gathered
 from jaxwarp.passes.in_order import in_order
 from jaxwarp.passes.launches.tells import without_failures, without_tests
+from jaxwarp.passes.launches.versions import Versions
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.unrolled import unrolled
 from jaxwarp.passes.widen_half import widen_half
@@ -45,6 +46,8 @@ class PassContext:
         grid: extents of the launch. One may be None, which is not known, or symbolic; None: nothing is known.
         shapes: those of the parameters, likewise.
         zeros: positions of the parameters that hold zeros on entry.
+        numbers: parameters without axes whose values are known, and these.
+        price: that of additions by atomics.
         order: how threads follow each other; None: in any order.
         flat: on the CPU, the launch over fewer axes, once it is made.
         rows: how many rows of threads a thread of a coarse body does.
@@ -56,6 +59,8 @@ class PassContext:
     grid: tuple[Any, ...] | None = None
     shapes: tuple[tuple[Any, ...], ...] = ()
     zeros: frozenset[int] = frozenset()
+    numbers: tuple[tuple[int, int], ...] = ()
+    price: Price = ON_GPUS
     order: Succession | None = None
     flat: Flat | None = None
     rows: int = 1
@@ -65,6 +70,11 @@ class PassContext:
     def is_known(self) -> bool:
         """True if the extents of the launch are numbers."""
         return self.grid is not None and _are_numbers(self.grid)
+
+    @property
+    def is_all_known(self) -> bool:
+        """True if those of the parameters are numbers, too."""
+        return self.is_known and all(map(_are_numbers, self.shapes))
 
     @property
     def threads(self) -> tuple[Any, ...]:
@@ -111,10 +121,12 @@ def _with_extents(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassCon
     return kernel, replace(context, shapes=tuple(p.shape for p in kernel.params))
 
 
-@_in_context(gathered, lambda context: context.is_known)
+@_in_context(gathered, lambda context: context.is_all_known)
 def _gathered(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
-    kernel, grid = gathered(kernel, context.threads, context.zeros)
-    return kernel, replace(context, grid=grid)
+    made, grid = gathered(kernel, context.threads, context.zeros, context.shapes, dict(context.numbers), context.price)
+    if made is kernel:
+        return kernel, context
+    return made, replace(context, grid=grid, shapes=tuple(p.shape for p in made.params))
 
 
 @_in_context(filled, lambda context: context.grid is not None and None not in context.grid)
@@ -136,7 +148,7 @@ def _unrolled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext
 
 def _is_mergeable(context: PassContext) -> bool:
     """Threads that follow each other do so along rows."""
-    return context.order is None and context.is_known and all(map(_are_numbers, context.shapes))
+    return context.order is None and context.is_all_known
 
 
 @_in_context(flatten, _is_mergeable)
@@ -168,12 +180,13 @@ PREPARE: tuple[Pass, ...] = (
     _plain(simplify),
 )
 # What follows knows the launch; a kernel for all extents stays as it is.
+GATHER: tuple[Pass, ...] = (_gathered,)  # code for one launch alone, where there is something to gather
 CLEAR: tuple[Pass, ...] = (_filled,)
 MERGE: tuple[Pass, ...] = (_flatten,)  # where rows are short
 COARSEN: tuple[Pass, ...] = (_coarsen,)  # for each number of rows that the planner considers
-KNOW: tuple[Pass, ...] = (_with_extents, _gathered, *CLEAR, _unrolled)
+KNOW: tuple[Pass, ...] = (*GATHER, _with_extents, *CLEAR, _unrolled)
 
-CPU: tuple[Pass, ...] = (*PREPARE, *CLEAR, *MERGE, *COARSEN)
+CPU: tuple[Pass, ...] = (*PREPARE, *GATHER, *CLEAR, *MERGE, *COARSEN)
 CUDA: tuple[Pass, ...] = (*PREPARE, *KNOW)
 
 
@@ -242,15 +255,31 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class OnCpu(NamedTuple):
-    """A launch as the CPU runs it: `cleared` is the kernel over the launch's own axes, `kernel` what is compiled."""
+    """A launch as the CPU runs it.
+
+    Attributes:
+        cleared: the kernel before axes are merged.
+        grid: of that.
+        kernel: what is compiled.
+        context: of that.
+    """
 
     cleared: Kernel
+    grid: tuple[Any, ...]
     kernel: Kernel
     context: PassContext
 
 
+_versions = Versions()
+
+
 def on_cpu(
-    kernel: Kernel, grid: Sequence[Any], shapes: Sequence[tuple[Any, ...]], zeros: Collection[int], in_order: bool
+    kernel: Kernel,
+    grid: Sequence[Any],
+    shapes: Sequence[tuple[Any, ...]],
+    zeros: Collection[int],
+    in_order: bool,
+    numbers: tuple[tuple[int, int], ...] = (),
 ) -> OnCpu:
     """A launch of a prepared kernel. Extents may be symbolic.
 
@@ -259,14 +288,19 @@ def on_cpu(
         grid, shapes: extents of the launch and of the parameters.
         zeros: positions of the parameters that hold zeros on entry.
         in_order: whether of threads that store to one element the last one wins.
+        numbers: see PassContext.
     """
-    context = PassContext(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros))
+    context = PassContext(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers)
+    context = replace(context, price=ON_CPUS)
+    if context.is_all_known and _versions.has(kernel, (context.grid, context.shapes, numbers)):
+        kernel, context = run(GATHER, kernel, context)
     cleared, context = run(CLEAR, kernel, context)
+    grid, shapes = context.threads, context.shapes
     if in_order:
         known = [tuple(n if type(n) is int else None for n in shape) for shape in (grid, *shapes)]
         order = succession_of(cleared, known[0], dict(zip(cleared.params, known[1:], strict=True)))
         context = replace(context, order=order)
-    return OnCpu(cleared, *run(MERGE, cleared, context))
+    return OnCpu(cleared, grid, *run(MERGE, cleared, context))
 
 
 def on_gpu(
@@ -274,9 +308,10 @@ def on_gpu(
     grid: tuple[int | None, ...] | None,
     shapes: tuple[tuple[int | None, ...], ...] = (),
     zeros: frozenset[int] = frozenset(),
+    numbers: tuple[tuple[int, int], ...] = (),
 ) -> tuple[Kernel, PassContext]:
     """A launch of a prepared kernel on GPUs; `grid` None: one of any extents."""
-    return run(KNOW, kernel, PassContext(grid=grid, shapes=shapes, zeros=zeros))
+    return run(KNOW, kernel, PassContext(grid=grid, shapes=shapes, zeros=zeros, numbers=numbers))
 
 
 def coarse(kernel: Kernel, rows: int, differing: frozenset[Value]) -> Kernel:

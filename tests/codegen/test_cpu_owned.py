@@ -149,13 +149,13 @@ def test_one_rectangle_owns_everything(marked):
 def test_a_launch_outside_of_programs_has_what_it_updates_to_itself(marked):
     """Others that update it, too, wait for it: native/updates.h."""
     m = Make()
-    target, private = m.array(None, dtype=int32), m.array(None, dtype=int32)
+    target, private, where = (m.array(None, dtype=int32) for _ in range(3))
     i = m.tid(0)
-    m.atomic("add", target, [m.op("add", i, m.i(1))], m.i(1))
+    m.atomic("add", target, [m.load(where, [i])], m.i(1))
     m.atomic("add", target, [i], m.i(1))
     m.atomic("add", private, [i], m.i(1))
-    buffers = [np.zeros(9, np.int32), np.zeros(9, np.int32)]
-    code = loaded_on(HOST, CodeKey(intern_kernel(m.kernel()), True, (8,), ((9,), (9,))))
+    buffers = [np.zeros(9, np.int32), np.zeros(9, np.int32), np.arange(1, 10, dtype=np.int32)]
+    code = loaded_on(HOST, CodeKey(intern_kernel(m.kernel()), True, (8,), ((9,), (9,), (9,))))
     assert code.is_whole
     code.run([buffer.ctypes.data for buffer in buffers])
     assert (buffers[0] >= MARK).all()  # no atomic has added to it

@@ -11,12 +11,12 @@ from kernels_strategy import same_values
 import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import code_for
-from jaxwarp.codegen.cuda.versions import MOST_VERSIONS
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.extents import with_extents
+from jaxwarp.passes.launches.versions import MOST_VERSIONS
 from jaxwarp.passes.pipeline import prepare
 
 RELATIVE = {2: 1e-2, 4: 2e-5, 8: 1e-12}

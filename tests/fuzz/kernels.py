@@ -187,7 +187,7 @@ def interpreted(job: Job, kernel: Kernel) -> Buffers:
 
 def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
     buffers = job.buffers()
-    _, kernel, context = passes_on_cpu(job.prepared, job.grid, [b.shape for b in buffers], (), job.in_order)
+    _, _, kernel, context = passes_on_cpu(job.prepared, job.grid, [b.shape for b in buffers], (), job.in_order)
     code = compile_cpu(verify(kernel), width, SHAPES[width], succession=context.order)
     seen = [b.reshape(shape) for b, shape in zip(buffers, context.shapes, strict=True)]
     launch(code, kernel, context.threads, seen, tiles(context.threads, width, pick))

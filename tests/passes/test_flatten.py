@@ -286,7 +286,7 @@ def test_random_kernels(seed):
     arrays = [make(0, 1, shape).astype(p.dtype.numpy) for shape, p in zip(shapes, kernel.params, strict=True)]
     want = [a.copy() for a in arrays]
     interpret(kernel, (rows, columns), want)
-    _, made, context = pipeline.on_cpu(kernel, (rows, columns), shapes, (), False)
+    _, _, made, context = pipeline.on_cpu(kernel, (rows, columns), shapes, (), False)
     grid = context.threads
     verify(made)
     assert columns > 1 or len(grid) == 1

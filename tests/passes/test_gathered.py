@@ -134,9 +134,21 @@ class Drawn:
         if axis is None:
             return self.number(self.draw(st.integers(0, extent - 1)))
         n, at = self.number(extent), self.moved(axis)
-        match self.draw(st.integers(0, 5)):
+        match self.draw(st.integers(0, 9)):
             case 0:
                 return self.call("mod", self.call("add", at, n), n)
+            case 6:
+                return self.call("from_end", at, n)
+            case 7:
+                return self.call("abs", at)
+            case 8:
+                name = self.draw(st.sampled_from(("div", "floordiv")))
+                by = self.number(self.draw(st.integers(1, 4)))
+                return self.call("sub", at, self.call("mul", by, self.call(name, at, by)))
+            case 9:
+                bits = self.draw(st.integers(0, 3))
+                name, other = self.draw(st.sampled_from((("bit_and", 2**bits - 1), ("shl", bits), ("shr", bits))))
+                return self.call(name, at, self.number(other))
             case 1:
                 return self.call("min", self.call("max", at, self.number(0)), self.number(extent - 1))
             case 2:
@@ -364,13 +376,7 @@ def in_a_loop(u: wp.array[float], out: wp.array[float]):
         wp.atomic_add(out, i + k, u[i])
 
 
-@wp.kernel
-def from_the_end(u: wp.array[float], out: wp.array[float]):
-    i = wp.tid()
-    wp.atomic_add(out, i - 1, u[i])
-
-
-UNLIKE = [by_data, of_itself, read_again, strided, old_value, in_a_loop, from_the_end]
+UNLIKE = [by_data, of_itself, read_again, strided, old_value, in_a_loop]
 
 
 @pytest.mark.parametrize("kernel", UNLIKE, ids=lambda k: k.name)

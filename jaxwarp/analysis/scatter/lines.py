@@ -200,36 +200,79 @@ def _extreme(compare: Callable[..., Line | None]) -> Callable[..., Line | None]:
     return rule
 
 
-def _remainder(a: Line, b: Line) -> Line | None:
-    """Return the remainder, which has the sign of the dividend, as in C++."""
+def _divided(result: Callable[[Piece, int, int], tuple[int, int]], is_floor: bool) -> Callable[..., Line | None]:
+    """A rule for what is made of a quotient, in pieces of threads that have the same one.
+
+    Args:
+        result: slope and offset of a piece, by the dividend, the divisor and the quotient.
+        is_floor: whether the quotient is rounded down; else to zero, as in C++.
+    """
 
     def piece(first: int, last: int, p: Piece, q: Piece) -> list[Piece] | None:
-        period = q.offset
-        if q.slope or period <= 0:
+        divisor = q.offset
+        if q.slope or divisor <= 0:
             return None
         found: list[Piece] = []
         while first <= last:
             value = p.at(first)
-            times = value // period if value >= 0 else -(-value // period)
-            end = _last_of(p, times, period, last)
-            found.append(Piece(first, end, p.slope, p.offset - times * period))
+            times = value // divisor if is_floor or value >= 0 else -(-value // divisor)
+            end = min(last, _last_of(p, times, divisor, is_floor)) if p.slope else last
+            found.append(Piece(first, end, *result(p, divisor, times)))
             first = end + 1
             if len(found) > MOST_PIECES:
                 return None
         return found
 
-    return _made((a, b), piece)
+    return lambda a, b: _made((a, b), piece)
 
 
-def _last_of(p: Piece, times: int, period: int, last: int) -> int:
-    """The last thread whose quotient, rounded to zero, is `times`."""
-    if p.slope == 0:
-        return last
+def _last_of(p: Piece, times: int, divisor: int, is_floor: bool) -> int:
+    """The last thread whose quotient is `times`."""
     if p.slope > 0:
-        most = (times + 1) * period - 1 if times >= 0 else times * period
-        return min(last, (most - p.offset) // p.slope)
-    least = times * period if times > 0 else (times - 1) * period + 1
-    return min(last, (p.offset - least) // -p.slope)
+        most = (times + 1) * divisor - 1 if is_floor or times >= 0 else times * divisor
+        return (most - p.offset) // p.slope
+    least = times * divisor if is_floor or times > 0 else (times - 1) * divisor + 1
+    return (p.offset - least) // -p.slope
+
+
+def _rest(p: Piece, divisor: int, times: int) -> tuple[int, int]:
+    return p.slope, p.offset - times * divisor
+
+
+def _times(_: Piece, _divisor: int, times: int) -> tuple[int, int]:
+    return 0, times
+
+
+def _masked(a: Line, b: Line) -> Line | None:
+    """`a & mask` is a remainder, rounded down, if the mask is the lowest bits."""
+    for number, mask in ((a, b), (b, a)):
+        ones = mask.pieces[0].offset
+        if mask.axis is None and ones >= 0 and ones & (ones + 1) == 0:
+            return _divided(_rest, True)(number, _constant(ones + 1))
+    return None
+
+
+def _shifted(rule: Callable[..., Line | None]) -> Callable[..., Line | None]:
+    def shifted(a: Line, b: Line) -> Line | None:
+        places = b.pieces[0].offset
+        return rule(a, _constant(1 << places)) if b.axis is None and 0 <= places < 32 else None
+
+    return shifted
+
+
+def _magnitude(a: Line) -> Line | None:
+    is_below, opposite = _less(a, _constant(0)), _product(_constant(-1), a)
+    return None if is_below is None or opposite is None else _chosen(is_below, opposite, a)
+
+
+def _from_end(a: Line, n: Line) -> Line | None:
+    """a + n where that is an element and a is not, else a."""
+    moved, is_below = _sum(1)(a, n), _less(a, _constant(0))
+    is_element = None if moved is None else _not(_less(moved, _constant(0)))
+    if moved is None or is_below is None or is_element is None:
+        return None
+    counts = _product(is_below, is_element)
+    return None if counts is None else _chosen(counts, moved, a)
 
 
 _less, _equal = _compared(_is_negative), _compared(_is_zero)
@@ -238,7 +281,14 @@ _RULES: dict[str, Callable[..., Line | None]] = {
     "sub": _sum(-1),
     "mul": _product,
     "neg": lambda a: _product(_constant(-1), a),
-    "mod": _remainder,
+    "mod": _divided(_rest, False),
+    "div": _divided(_times, False),
+    "floordiv": _divided(_times, True),
+    "bit_and": _masked,
+    "shl": _shifted(_product),
+    "shr": _shifted(_divided(_times, True)),
+    "abs": _magnitude,
+    "from_end": _from_end,
     "cast": lambda a: a,
     "lt": _less,
     "le": _compared(_is_negative, 1),

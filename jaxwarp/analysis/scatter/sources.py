@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from jaxwarp.analysis.integers.conditions import conjuncts
 from jaxwarp.analysis.scatter.lines import Line, Piece, ThreadLines
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Store, Tell, Value, walk
 from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
@@ -44,6 +45,11 @@ class AddingThreads(NamedTuple):
     """The threads along an axis of the grid that add to elements, by elements in order and without gaps."""
 
     moves: tuple[Move, ...]
+
+    @property
+    def is_own(self) -> bool:
+        """True if each thread adds to its own element."""
+        return all(move.by == 0 for move in self.moves)
 
     @property
     def first(self) -> int:
@@ -83,6 +89,24 @@ class Scatter:
         return (min(s.first for s in along), max(s.last for s in along)) if along else (0, 0)
 
 
+def only_added_to(kernel: Kernel) -> dict[Param, list[Atomic]]:
+    """The arrays that a kernel does nothing to but add, and the additions, if threads could do those of others."""
+    ops = list(walk(kernel.body))
+    if kernel.locals or any(isinstance(op, Tell) for op in ops):
+        return {}
+    used = {v for op in ops for v in (*op.operands, *(r for b in op.blocks for r in b.results))}
+    touched: dict[Param, list[Op]] = {}
+    for op in ops:
+        if isinstance(op, (Load, Store, Atomic)):
+            touched.setdefault(op.param, []).append(op)
+    found: dict[Param, list[Atomic]] = {}
+    for param in kernel.params:
+        adds = [op for op in touched.get(param, ()) if isinstance(op, Atomic) and _is_sum(op, used)]
+        if adds and len(adds) == len(touched[param]) and param.dtype in _SUMMED:
+            found[param] = adds
+    return found
+
+
 def scatters(kernel: Kernel, grid: Sequence[int], lines: ThreadLines) -> list[Scatter]:
     """The arrays that a kernel does nothing to but add, with values that any thread could compute.
 
@@ -91,25 +115,31 @@ def scatters(kernel: Kernel, grid: Sequence[int], lines: ThreadLines) -> list[Sc
         grid: the launch.
         lines: of the kernel.
     """
-    ops = list(walk(kernel.body))
-    if kernel.locals or any(isinstance(op, Tell) for op in ops) or math.prod(grid) == 0:
+    if math.prod(grid) == 0:
         return []
-    used = {v for op in ops for v in (*op.operands, *(r for b in op.blocks for r in b.results))}
-    touched: dict[Param, list[Op]] = {}
-    for op in ops:
-        if isinstance(op, (Load, Store, Atomic)):
-            touched.setdefault(op.param, []).append(op)
-    written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
+    written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
     paths = _Paths(kernel)
     found: list[Scatter] = []
-    for param in kernel.params:
-        adds = [op for op in touched.get(param, ()) if isinstance(op, Atomic) and _is_sum(op, used)]
-        if not adds or len(adds) < len(touched[param]) or param.dtype not in _SUMMED or None in param.shape:
-            continue
-        if all(op in paths.around for op in adds) and paths.are_pure(adds, written):
+    for param, adds in only_added_to(kernel).items():
+        if None not in param.shape and all(op in paths.around for op in adds) and paths.are_pure(adds, written):
             scatter = _scatter(param, adds, grid, lines, paths)
             found += [scatter] if scatter is not None else []
     return found
+
+
+@with_deep_stack
+def placing_numbers(kernel: Kernel) -> frozenset[int]:
+    """The parameters that hold one integer, by position, on which it depends where the kernel adds, and whether."""
+    added = only_added_to(kernel)
+    if not added:
+        return frozenset()
+    paths = _Paths(kernel)
+    adds = [op for ops in added.values() for op in ops if op in paths.around]
+    written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
+    read = {op.param for op in paths.made_of(v for op in adds for v in op.indices) if isinstance(op, Load)}
+    read |= {op.param for op in paths.made_of(paths.conditions(adds)) if isinstance(op, Load)}
+    is_number = (p in read and not p.shape and p.dtype.is_int and p not in written for p in kernel.params)
+    return frozenset(i for i, found in enumerate(is_number) if found)
 
 
 def _is_sum(op: Atomic, used: set[Value]) -> bool:
@@ -133,9 +163,16 @@ class _Paths:
                 self._block(op.then, (*around, (op.condition, True)))
                 self._block(op.orelse, (*around, (op.condition, False)))
 
-    def slice(self, adds: Iterable[Atomic]) -> set[Op]:
+    def conditions(self, adds: Iterable[Atomic]) -> list[Value]:
+        return [c for op in adds for c, _ in self.around[op]]
+
+    def slice(self, adds: Sequence[Atomic]) -> set[Op]:
         """Return the operations that compute the values added and the conditions of the additions."""
-        waiting = [v for op in adds for v in (*op.args, *(c for c, _ in self.around[op]))]
+        return self.made_of((*(v for op in adds for v in op.args), *self.conditions(adds)))
+
+    def made_of(self, values: Iterable[Value]) -> set[Op]:
+        """Return the operations that compute values."""
+        waiting = [*values]
         found: set[Op] = set()
         while waiting:
             op = self.definition[waiting.pop()]
@@ -179,7 +216,7 @@ def _scatter(
             sources.setdefault(each, []).append(Addition(op, tuple(component)))
     if not sources or len(sources) > _MOST_SOURCES or not _are_inside(param, axes, sources):
         return None
-    copied = sum(len(paths.slice(add.op for add in each)) for each in sources.values())
+    copied = sum(len(paths.slice([add.op for add in each])) for each in sources.values())
     return Scatter(param, axes, sources) if copied <= _MOST_COPIED else None
 
 

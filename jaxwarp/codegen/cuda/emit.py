@@ -20,7 +20,7 @@ from jaxwarp.codegen.cuda.loops import ANY_NUMBER, GridLoop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
 from jaxwarp.codegen.cuda.statements import TextLine
-from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, ReductionPlan, plan_reductions
+from jaxwarp.codegen.cuda.sums.reductions import ReductionPlan, plan_reductions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
@@ -132,7 +132,7 @@ def print_cuda(
         index_bits,
         options,
         (None,) * count + tuple(line.loc for line in lines),
-        loop.most_blocks or (ANY_NUMBER if plan.is_empty else MOST_BLOCKS),
+        loop.most_blocks or (ANY_NUMBER if plan.is_empty else plan.most_blocks),
         kernel,
         tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
         plan.is_empty and not block,

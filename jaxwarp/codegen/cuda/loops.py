@@ -91,7 +91,7 @@ class Rows(GridLoop):
         self._length = -(-columns // pieces)
         self._pieces = -(-columns // self._length)
         # What is summed over the whole launch is added once for each block.
-        most = MOST_BLOCKS if reductions.variables or reductions.copies else ANY_NUMBER
+        most = reductions.plan.most_blocks if reductions.variables or reductions.copies else ANY_NUMBER
         self.most_blocks = max(1, min(most, rows * self._pieces))
         self._rows = rows
         self._piece, self._row, self._end = (names.fresh(n) for n in ("piece", "row", "row_end"))
@@ -159,7 +159,7 @@ def loop_for(
     at_once = _at_once(kernel, plan)
     if plan.rows:
         return Rows(layout, reductions, block, at_once)
-    if plan.variables and layout.counter is int32 and at_once > 1:
+    if (plan.variables or plan.scattered) and layout.counter is int32 and at_once > 1:
         return Together(layout, layout.names, at_once)
     if plan.is_empty and at_once > 1 and _loads_little(kernel, layout):
         threads = math.prod(n or 0 for n in layout.grid)

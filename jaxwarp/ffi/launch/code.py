@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.scatter.sources import placing_numbers
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import (
     CUBIN,
@@ -62,6 +63,7 @@ class CodeKey(NamedTuple):
         gpus: the GPUs that it is for; None: it is for the CPU.
         options: on GPUs, what else decides.
         is_aligned: on GPUs, whether every array begins at a multiple of `PACK_BYTES`.
+        numbers: see LaunchSpec.
     """
 
     kernel: Kernel
@@ -73,11 +75,13 @@ class CodeKey(NamedTuple):
     gpus: Gpus | None = None
     options: CudaOptions = NO_CUDA_OPTIONS
     is_aligned: bool = True
+    numbers: tuple[tuple[int, int], ...] = ()
 
 
 def key_of(launch: LaunchSpec, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
     """Return the key of a launch on arrays that hold values, its outputs too."""
-    return CodeKey(launch.kernel, launch.fma, launch.grid, shapes, (), launch.in_order, gpus, launch.cuda)
+    key = CodeKey(launch.kernel, launch.fma, launch.grid, shapes, (), launch.in_order, gpus, launch.cuda)
+    return key._replace(numbers=launch.numbers)
 
 
 def key_of_call(launch: LaunchSpec, shapes: Shapes, gpus: Gpus | None = None) -> CodeKey:
@@ -96,6 +100,12 @@ def settled(key: CodeKey) -> CodeKey:
         model = None if gpus.is_for_export else gpus.model
         options = with_block(options, prepared(key.kernel, key.fma), key.grid, key.shapes, model)
     return key._replace(options=options, gpus=gpus._replace(model=None), in_order=True)
+
+
+@functools.lru_cache(maxsize=_MOST)
+def placing(kernel: Kernel, fma: bool) -> frozenset[int]:
+    """Return the parameters that hold one integer, on which it depends to which elements a launch adds."""
+    return placing_numbers(prepared(kernel, fma))
 
 
 @with_deep_stack
@@ -117,7 +127,7 @@ def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
     from jaxwarp.codegen.cpu import choose_cut, choose_grain
 
     zeros = _to_clear(key, kernel, key.grid)
-    cleared, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order)
+    cleared, own_grid, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order, key.numbers)
     code, grid = _bitcode(made, context.order), context.grid or ()
     extents, cut = dict(zip(made.params, context.shapes, strict=True)), code.cut
     if cut.summed:  # extents decide how many threads are worth it
@@ -129,7 +139,7 @@ def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
         kernel=made,
         grid=grid,
         shapes=context.shapes,
-        cleared=_to_clear(key, cleared, key.grid),
+        cleared=_to_clear(key, cleared, own_grid),
         cut=cut,
         grain=choose_grain(made, extents),
         index_bits=index_bits_of(key.grid, key.shapes),
@@ -160,7 +170,7 @@ def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
     zeros = _to_clear(key, kernel, key.grid)
     threads = (*key.grid, MOST_THREADS) if has_tiles(kernel) else key.grid
     bits = index_bits_of(threads, key.shapes)
-    text = code_for(kernel, key.grid, key.shapes, bits, key.options, key.is_aligned, zeros)
+    text = code_for(kernel, key.grid, key.shapes, bits, key.options, key.is_aligned, zeros, dict(key.numbers))
     entries, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
     lanes = (text.threads,) if text.threads > 1 else ()
     return LaunchCode(

@@ -16,6 +16,7 @@ from jaxwarp import compat
 from jaxwarp.analysis.shardable import Factors
 from jaxwarp.compat import Primitive
 from jaxwarp.errors import InternalError
+from jaxwarp.ffi.launch.code import placing
 from jaxwarp.ffi.launch.costs import loop_copies, program
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.launch.derivatives.rules import launch_jvp, launch_transpose
@@ -40,7 +41,17 @@ compat.lower_with_devices(sharded_launch_p)
 
 def bind_launch(launch: LaunchSpec, operands: Sequence[Any]) -> list[Any]:
     """Launches a kernel on JAX values: the only way in for traced code."""
-    return _primitive(launch).bind(*compat.unify_varying(operands), launch=launch)
+    operands = compat.unify_varying(operands)
+    return _primitive(launch).bind(*operands, launch=_with_numbers(launch, operands))
+
+
+def _with_numbers(launch: LaunchSpec, operands: Sequence[Any]) -> LaunchSpec:
+    """The launch with those of its operands that a program being traced holds as constants, as far as they decide."""
+    found = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if compat.is_constant_integer(x)}
+    is_traced = found and any(isinstance(x, jax.core.Tracer) for x in operands)
+    deciding = placing(launch.kernel, launch.fma) if is_traced else frozenset[int]()
+    numbers = tuple((i, int(x)) for i, x in found.items() if i in deciding)
+    return launch if numbers == launch.numbers else launch.replace(numbers=numbers)
 
 
 def _primitive(launch: LaunchSpec) -> Primitive:
@@ -72,7 +83,7 @@ def compiled_launch(launch: LaunchSpec) -> Callable[..., list[Any]]:
 def _launch_impl(*operands: Any, launch: LaunchSpec) -> list[Any]:
     # Under jax.disable_jit() this is where a launch is compiled nevertheless: there is no other way to run it.
     with jax.disable_jit(False):
-        return compiled_launch(launch)(*operands)
+        return compiled_launch(launch.replace() if launch.numbers else launch)(*operands)
 
 
 def _launch_abstract(*operands: Any, launch: LaunchSpec) -> tuple[list[Any], set[Any]]:

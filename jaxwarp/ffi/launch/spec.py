@@ -112,6 +112,8 @@ class LaunchSpec:
             theirs do not meet, or it does not matter.
         unrepeatable: whether it records what depends on the order of threads: launched again, it may find another
             order than the rest of the program has, so `jax.checkpoint` is not to do that.
+        numbers: parameters that a traced program gives a constant, and these, where they decide to which elements the
+            launch adds (`bind_launch`). Code for them has fewer atomics.
     """
 
     kernel: Kernel
@@ -127,6 +129,7 @@ class LaunchSpec:
     debug: Debug | None = None
     in_order: bool = True
     unrepeatable: bool = False
+    numbers: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):
@@ -187,7 +190,8 @@ class LaunchSpec:
         return f"{self.name}[{', '.join(map(str, self.grid))}]"
 
     def replace(self, **changes: Any) -> LaunchSpec:
-        return dataclasses.replace(self, **changes)
+        """Return the launch with changes. Numbers are those of operands: they are found again when it is bound."""
+        return dataclasses.replace(self, **{"numbers": (), **changes})
 
 
 @functools.lru_cache(maxsize=1024)

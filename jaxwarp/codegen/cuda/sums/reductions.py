@@ -1,7 +1,7 @@
 """Atomics at addresses that many threads share: combined within the block first, so that memory sees one per block.
 
 Where an array is only ever updated by atomics of one kind whose old values nobody reads, nothing depends on when, or in
-which parts, the updates arrive. Three forms, by what is known about the address:
+which parts, the updates arrive. Four forms, by what is known about the address:
 
 * An element known to exist, the same in the whole launch (a scalar, a component of a by-value vector): each thread
   combines its values in a variable of its own, through the whole loop over the grid; after it, where all threads of the
@@ -13,6 +13,8 @@ which parts, the updates arrive. Three forms, by what is known about the address
   at the operation together and mean one address, which is looked at as it happens, one of them does it for all; else
   each does its own. If the array has at most SHARED_ELEMENTS elements, these atomics go to a copy in shared memory,
   which the block adds to the array at its end.
+* Any other index of an array whose extents say that it fits into shared memory (a histogram), if there are far more
+  threads than elements: each thread does its own atomics, on such a copy.
 
 Sums of floats are then added in another order. Half precision is left alone (every partial sum would be rounded), and
 so are bools.
@@ -46,6 +48,9 @@ from jaxwarp.types import Scalar, bool_, int32
 SHARED_ELEMENTS = 256
 # Of the 48 KiB that every block may have; the rest is for sums over blocks.
 _SHARED_BYTES = 40 * 1024
+# A block makes this many updates for each element of a copy that it adds to the array; so many blocks fill a device.
+_UPDATES = 2
+_LEAST_BLOCKS = 256
 # Variables for whole-launch sums; more would crowd out the registers.
 _MOST_VARIABLES = 16
 # Blocks launched for a kernel that reduces: enough to fill a device, so few that what each does at its end is little.
@@ -68,22 +73,30 @@ class ReductionPlan:
         rows: atomics on elements that exist for every row of threads and are the same for all of it; the indices are
             axes of the grid, as (True, axis), and constants, as (False, value).
         warps: atomics that a warp does together where it can.
+        scattered: atomics at any places of an array that has a copy in shared memory.
+        most_blocks: of a launch that reduces.
     """
 
     rows: dict[Atomic, RowTarget] = field(default_factory=dict)
     variables: dict[Atomic, tuple[Param, int]] = field(default_factory=dict)
     warps: dict[Atomic, None] = field(default_factory=dict)  # in order
+    scattered: dict[Atomic, None] = field(default_factory=dict)
+    most_blocks: int = MOST_BLOCKS
 
     @property
-    def shared(self) -> list[Param]:
-        """The arrays that get a copy in shared memory, if they are small enough: as many as there is room for."""
-        found = dict.fromkeys(op.param for op in self.warps if not _is_large(op.param))
-        room = itertools.accumulate(SHARED_ELEMENTS * param.dtype.bytes for param in found)
-        return [param for param, used in zip(found, room, strict=True) if used <= _SHARED_BYTES]
+    def shared(self) -> dict[Param, int]:
+        """The arrays that get a copy in shared memory, as many as there is room for, and elements of the copies.
+
+        Where extents are not known, an array uses its copy if it has no more elements.
+        """
+        scattered = {op.param: math.prod(n or 0 for n in op.param.shape) for op in self.scattered}
+        found = {op.param: SHARED_ELEMENTS for op in self.warps if not _is_large(op.param)} | scattered
+        room = itertools.accumulate(count * param.dtype.bytes for param, count in found.items())
+        return {param: found[param] for param, used in zip(found, room, strict=True) if used <= _SHARED_BYTES}
 
     @property
     def is_empty(self) -> bool:
-        return not self.variables and not self.warps and not self.rows
+        return not self.variables and not self.warps and not self.rows and not self.scattered
 
 
 def plan_reductions(kernel: Kernel, used: Iterable[Value], grid: Sequence[int | None] = ()) -> ReductionPlan:
@@ -104,7 +117,20 @@ def plan_reductions(kernel: Kernel, used: Iterable[Value], grid: Sequence[int | 
                 plan.rows[op] = row
             elif not any(i in varying for i in op.indices):
                 plan.warps[op] = None
+            elif _blocks_for(param, grid) >= _LEAST_BLOCKS:
+                plan.scattered[op] = None
+    shared = plan.shared
+    plan.scattered = {op: None for op in plan.scattered if op.param in shared}
+    plan.most_blocks = min([MOST_BLOCKS, *(_blocks_for(op.param, grid) for op in plan.scattered)])
     return plan
+
+
+def _blocks_for(param: Param, grid: Sequence[int | None]) -> int:
+    """Return how many blocks have enough updates to be worth copies of an array; 0 if extents are unknown."""
+    if None in grid or None in param.shape:
+        return 0
+    threads, elements = (math.prod(n or 0 for n in extents) for extents in (grid, param.shape))
+    return threads // (_UPDATES * max(1, elements)) if grid else 0
 
 
 def _only_updated(kernel: Kernel, read: set[Value]) -> dict[Param, list[Atomic]]:
@@ -178,7 +204,7 @@ class Reductions:
             if row not in self.rows:
                 self.rows[row] = names.fresh(f"{row[0].name}_part"), op.kind
         self.copies = {p: (names.fresh(f"{p.name}_part"), names.fresh(f"{p.name}_is_small")) for p in plan.shared}
-        self.kinds = {op.param: op.kind for op in plan.warps}
+        self.kinds = {op.param: op.kind for op in (*plan.warps, *plan.scattered)}
 
     def statement(self, op: Atomic, offset: str, value: str) -> str | None:
         """Return the statement that replaces an atomic, or None if it stays an atomic."""
@@ -189,12 +215,14 @@ class Reductions:
             if dtype.is_float and op.kind == "add":
                 return f"{name} += {value};"
             return f"{name} = {pair_function(self.helpers, op.kind, dtype)}({name}, {value});"
-        if op not in self.plan.warps:
+        if op not in self.plan.warps and op not in self.plan.scattered:
             return None
         array = self.layout.params[op.param]
         if op.param in self.copies:
             part, is_small = self.copies[op.param]
             array = f"({is_small} ? {part} : {array})"
+        if op in self.plan.scattered:
+            return f"{self.helpers.call(op.kind, dtype, f'&{array}[{offset}]', [value])};"
         return f"{warp_function(self.helpers, op.kind, dtype)}(&{array}[{offset}], {value});"
 
     def before(self) -> list[str]:
@@ -202,9 +230,9 @@ class Reductions:
         for (param, _), (name, kind) in self.variables.items():
             lines.append(f"{CPP_TYPES[param.dtype.short]} {name} = {identity(kind, param.dtype)};")
         for param, (part, is_small) in self.copies.items():
-            count = self.layout.element_count(param).text
-            lines.append(f"__shared__ {CPP_TYPES[param.dtype.short]} {part}[{SHARED_ELEMENTS}];")
-            lines.append(f"const bool {is_small} = {count} <= {SHARED_ELEMENTS};")
+            count, most = self.layout.element_count(param).text, self.plan.shared[param]
+            lines.append(f"__shared__ {CPP_TYPES[param.dtype.short]} {part}[{most}];")
+            lines.append(f"const bool {is_small} = {count} <= {most};")
             lines += self._each_element(param, f"{part}[{self.element}] = {identity(self.kinds[param], param.dtype)};")
         return [*lines, "__syncthreads();"] if self.copies else lines
 
