@@ -37,6 +37,8 @@ PAGES = [
     "docs/debugging.md",
     "docs/errors.md",
     "docs/from_warp.md",
+    "docs/export.md",
+    "docs/deploying.md",
 ]
 LINKED = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
