@@ -55,7 +55,7 @@ def logged(what: str) -> Iterator[CodeOrigin]:
 
 @dataclass
 class CodeOrigin:
-    """Where code came from: the cache, or a compiler."""
+    """The origin of a piece of code: the cache, or a compiler."""
 
     is_cached: bool = False
 
