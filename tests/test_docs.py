@@ -46,6 +46,7 @@ PAGES = [
     "docs/tutorial_stencil.md",
     "docs/wrong_result.md",
     "docs/tiles.md",
+    "docs/sparse.md",
     "docs/export.md",
     "docs/deploying.md",
 ]
@@ -81,6 +82,11 @@ def test_code_on_the_page(page, capsys):
 def test_links(page):
     for target in LINK.findall(CODE.sub("", (ROOT / page).read_text())):
         assert ((ROOT / page).parent / target).exists(), f"{page} points to {target}, which is not there"
+
+
+def test_every_page_with_code_is_run():
+    pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    assert sorted(page for page in pages if blocks(page)) == sorted(PAGES)
 
 
 def test_the_front_page_has_what_the_demo_prints():
