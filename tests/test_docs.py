@@ -7,6 +7,7 @@ import linecache
 import re
 from pathlib import Path
 
+import jax
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,7 +75,8 @@ def test_code_on_the_page(page, capsys):
         expected = [m.group(1) for m in map(PRINTED.match, text.splitlines()) if m]
         name = f"<{page}:{line + 1}>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        exec(compile(text, name, "exec"), scope)
+        with jax.numpy_dtype_promotion("standard"):  # as readers have it; optax needs it
+            exec(compile(text, name, "exec"), scope)
         assert capsys.readouterr().out.splitlines() == expected, f"{page}, block at line {line + 1}"
 
 
