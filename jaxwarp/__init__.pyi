@@ -507,6 +507,7 @@ class _Config:
     verify_fp: Any
     SETTINGS: Any
     OF_WARP: Any
+    ENVIRONMENT: Any
     DeterministicMode: Any
     LaunchArrayAccessMode: Any
 
