@@ -76,7 +76,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     del max_blocks
     if not isinstance(kernel, Kernel):
         of_jax = isinstance(getattr(kernel, "kernel", None), Kernel)
-        hint = f"pass its kernel: {kernel.__name__}.kernel" if of_jax else "decorate it with @jaxwarp.kernel"
+        hint = "pass its attribute kernel" if of_jax else "decorate it with @jaxwarp.kernel"
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint=hint)
     ins, outs = _as_list(inputs), _as_list(outputs)
     given = [*ins, *outs]

@@ -114,8 +114,8 @@ def test_names_that_do_not_fit():
     counted = "kernel both: outputs names the outputs, and num_outputs=2 counts them"
     refused(counted, "leave out num_outputs", both, num_outputs=2, outputs=("total", "plus"))
     refused("kernel both: outputs: expected a name or a tuple of names, got 1", 'outputs="out"', both, outputs=1)
-    refused("jax_kernel: expected a kernel, got <jax_kernel double>", "double.kernel", double)
-    with pytest.raises(KernelTypeError, match=r"launch: expected a kernel[^$]*pass its kernel: double.kernel"):
+    refused("jax_kernel: expected a kernel, got <jax_kernel double>", "pass its attribute kernel", double)
+    with pytest.raises(KernelTypeError, match=r"launch: expected a kernel[^$]*pass its attribute kernel"):
         wp.launch(double, dim=3, inputs=[X])
     plain = "jax_kernel: expected a kernel, got the Python function plain"
     refused(plain, "@jaxwarp.jax_kernel(outputs='b')", _plain())

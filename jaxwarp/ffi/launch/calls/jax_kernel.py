@@ -234,7 +234,7 @@ def _kernel(given: Any, outputs: object, scope: Mapping[str, Any]) -> Kernel:
         return given
     if not inspect.isfunction(given):
         of_jax = isinstance(given, JaxKernel)
-        hint = f"pass its kernel: {given.__name__}.kernel" if of_jax else "decorate it with @jaxwarp.kernel"
+        hint = "pass its attribute kernel" if of_jax else "decorate it with @jaxwarp.kernel"
         raise KernelTypeError(f"jax_kernel: expected a kernel, got {given!r}", hint=hint)
     if outputs is None:
         last = list(inspect.signature(given).parameters)[-1:] or ["out"]
