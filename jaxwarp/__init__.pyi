@@ -467,13 +467,17 @@ class _Config:
     max_steps: int
     max_unroll: int
     progress: builtins.bool | None
+    log_level: int
     verbose: builtins.bool
-    cache_kernels: Any
+    kernel_cache_dir: str | None
+    cache_kernels: builtins.bool
+    optimization_level: int | None
+    default_grid_stride: builtins.bool
+    lineinfo: builtins.bool
     compile_time_trace: Any
     cpu_compiler_flags: Any
     cuda_arch_suffix: Any
     cuda_output: Any
-    default_grid_stride: Any
     deterministic: Any
     deterministic_debug: Any
     deterministic_max_records: Any
@@ -486,16 +490,12 @@ class _Config:
     enable_mempools_at_init: Any
     enable_tiles_in_stack_memory: Any
     enable_vector_component_overwrites: Any
-    kernel_cache_dir: Any
     launch_array_access_mode: Any
     legacy_cpu_linker: Any
     legacy_scalar_return_types: Any
     line_directives: Any
-    lineinfo: Any
     llvm_cuda: Any
     load_module_max_workers: Any
-    log_level: Any
-    optimization_level: Any
     print_launches: Any
     ptx_target_arch: Any
     quiet: Any
@@ -507,6 +507,7 @@ class _Config:
     verify_fp: Any
     SETTINGS: Any
     OF_WARP: Any
+    ENVIRONMENT: Any
     DeterministicMode: Any
     LaunchArrayAccessMode: Any
 
@@ -665,27 +666,27 @@ class ScopedCudaProfiler:
     def __exit__(self, *args: Any) -> None: ...
 
 def get_logger(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: nothing is logged."""
+    """Does nothing: the log is lines on standard error: `config.log_level`."""
 
 def set_logger(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: nothing is logged."""
+    """Does nothing: the log is lines on standard error: `config.log_level`."""
 
 class Logger:
-    """Does nothing: nothing is logged."""
+    """Does nothing: the log is lines on standard error: `config.log_level`."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *args: Any) -> None: ...
 
 class ScopedLogger:
-    """Does nothing: nothing is logged."""
+    """Does nothing: the log is lines on standard error: `config.log_level`."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *args: Any) -> None: ...
 
 class ScopedLogLevel:
-    """Does nothing: nothing is logged."""
+    """Does nothing: the log is lines on standard error: `config.log_level`."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...

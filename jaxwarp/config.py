@@ -1,7 +1,8 @@
 """Settings of the whole process: assign to them, `jaxwarp.config.max_unroll = 8`. docs/config.md lists them.
 
 A setting is a row of `SETTINGS`; a name without one, and a value that its row does not accept, are errors. Warp's other
-settings are rows of `OF_WARP`: programs written for Warp assign to them, and nothing happens.
+settings are rows of `OF_WARP`: programs written for Warp assign to them. One that asks for what does not happen warns.
+`ENVIRONMENT` has the environment variables.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import types
 from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
-from jaxwarp.boundary import boundary, raise_for_user, show_all
+from jaxwarp.boundary import boundary, raise_for_user, show_all, warn
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 
 
@@ -26,12 +27,14 @@ class Setting(NamedTuple):
         accepts: its values: types, a range, `Several` names, or the values themselves.
         doc: what it does.
         apply: called with a value that is assigned.
+        is_idle: whether a value other than the default asks for what does not happen. Assigning it warns.
     """
 
     default: Any
     accepts: tuple[Any, ...]
     doc: str = ""
     apply: Callable[[Any], None] | None = None
+    is_idle: bool = False
 
     def does_accept(self, value: object) -> bool:
         """Return whether the setting may have this value. True is not a number, and 1 is not True."""
@@ -100,77 +103,106 @@ _COLLECTIONS = (tuple, list, set, frozenset)
 CHECKS = ("bounds", "races", "nan", "integers", "steps")
 _MORE_CHECKS = ("equal_stores",)
 
+# Of the log: Warp's LOG_DEBUG, and its default, LOG_INFO.
+_LOGGED, _QUIET = 10, 20
+
+ENVIRONMENT = {
+    "JAXWARP_MODE": "The default of the setting `mode`: `release` or `debug`.",
+    "JAXWARP_LOG": "`compile` logs compilations on standard error, as `log_level = 10` does.",
+    "JAXWARP_CACHE_DIR": "The folder of the code cache. Empty: no cache. Default: `~/.cache/jaxwarp`.",
+    "JAXWARP_CACHE_MB": "The size that the code cache is pruned to, in MiB. Default: 512.",
+    "JAXWARP_CUDA_ARCHS": 'Architectures that programs for other machines are compiled for: `"80,90"`.',
+    "JAXWARP_CPU_WIDTH": "How many threads a CPU vector holds, instead of jaxwarp's own choice: 1 to 64.",
+    "JAXWARP_LIBRARY": "The path of the native library, instead of the one in the package.",
+    "XDG_CACHE_HOME": "The parent of the code cache's default folder, instead of `~/.cache`.",
+    "PJRT_NPROC": "How many threads XLA uses on the CPU. jaxwarp's launches use as many.",
+    "NVDISASM": "The path of `nvdisasm`, for `jaxwarp show --target sass`.",
+}
+
 SETTINGS = {
     "mode": Setting(
         os.environ.get("JAXWARP_MODE", "release"),
         ("release", "debug"),
-        "`'debug'`: launches are checked while they run, see [debugging](debugging.md). The environment variable"
-        " `JAXWARP_MODE` sets the default.",
+        "`'debug'` [checks launches](debugging.md) while they run.",
     ),
     "checks": Setting(CHECKS, (Several((*CHECKS, *_MORE_CHECKS)),), "What debug mode looks for."),
     "max_steps": Setting(
         10_000_000,
         (range(1, 2**62),),
-        "With the check `steps`: a loop of more iterations, in one thread, is a failure and is given up.",
+        "In debug mode with the check `steps`: a loop with more iterations in one thread fails.",
     ),
     "max_unroll": Setting(
         16,
         (range(_MANY),),
-        "Loops of at most so many iterations, known when a kernel is lowered, are unrolled. Per kernel:"
-        ' `@kernel(module_options={"max_unroll": n})`.',
+        'Unrolls loops of up to this many constant iterations. Per kernel: `module_options={"max_unroll": n}`.',
     ),
     "progress": Setting(
         None,
         (bool, None),
-        "Compiling that takes longer than two seconds says so on standard error. None: if that is a terminal.",
+        "Reports compilations of over two seconds on standard error. None: if that is a terminal.",
+    ),
+    "log_level": Setting(
+        _LOGGED if os.environ.get("JAXWARP_LOG") else _QUIET,
+        (int,),
+        "10 (`LOG_DEBUG`) or less logs each compilation on standard error.",
     ),
     "verbose": Setting(
         False,
         (bool,),
-        "Tracebacks of errors have the frames of jaxwarp and of JAX (it sets JAX's `jax_traceback_filtering`), not only"
-        " the user's.",
+        "Keeps the frames of jaxwarp and JAX in tracebacks. Also sets JAX's `jax_traceback_filtering`.",
         show_all,
     ),
+    "kernel_cache_dir": Setting(
+        None, (str, None), "The folder of the code cache. None: `JAXWARP_CACHE_DIR`, or `~/.cache/jaxwarp`."
+    ),
+    "cache_kernels": Setting(True, (bool,), "False: code is neither read from the code cache nor written to it."),
+    "optimization_level": Setting(
+        None, (range(4), None), "How much NVRTC optimises. None: 3. Per kernel: `@kernel(optimization_level=n)`."
+    ),
+    "default_grid_stride": Setting(
+        True, (bool,), "CUDA threads loop when a launch exceeds the grid. Per kernel: `@kernel(grid_stride=...)`."
+    ),
+    "lineinfo": Setting(False, (bool,), "CUDA code has line numbers, for NVIDIA's profilers."),
 }
 
+_PLAIN = "Code for the CPU is made with LLVM in the process."
+_MATHDX = "Tiles do not use cuBLASDx and its relatives."
+_ORDER = "The order of float atomics is not fixed."
+
 OF_WARP = {
-    "cache_kernels": Setting(True, (bool,)),
-    "compile_time_trace": Setting(False, (bool,)),
-    "cpu_compiler_flags": Setting(None, (str, None)),
-    "cuda_arch_suffix": Setting(None, (None, "a", "f")),
-    "cuda_output": Setting(None, (None, "ptx", "cubin")),
-    "default_grid_stride": Setting(True, (bool,)),
-    "deterministic": Setting(0, (range(1),)),
-    "deterministic_debug": Setting(False, (bool,)),
-    "deterministic_max_records": Setting(0, (range(_MANY),)),
-    "enable_backward": Setting(True, (bool,)),
-    "enable_cpu_blocks": Setting(False, (bool,)),
-    "enable_graph_capture_module_load_by_default": Setting(True, (bool,)),
-    "enable_mathdx_fft": Setting(True, (bool,)),
-    "enable_mathdx_gemm": Setting(True, (bool,)),
-    "enable_mathdx_solver": Setting(True, (bool,)),
-    "enable_mempools_at_init": Setting(True, (bool,)),
-    "enable_tiles_in_stack_memory": Setting(True, (bool, None)),
-    "enable_vector_component_overwrites": Setting(False, (bool,)),
-    "kernel_cache_dir": Setting(None, (str, None)),
-    "launch_array_access_mode": Setting(0, (int,)),
-    "legacy_cpu_linker": Setting(False, (bool,)),
-    "legacy_scalar_return_types": Setting(False, (bool,)),
-    "line_directives": Setting(True, (bool,)),
-    "lineinfo": Setting(False, (bool,)),
-    "llvm_cuda": Setting(False, (bool,)),
-    "load_module_max_workers": Setting(0, (range(_MANY), None)),
-    "log_level": Setting(20, (int,)),
-    "optimization_level": Setting(None, (range(4), None)),
-    "print_launches": Setting(False, (bool,)),
-    "ptx_target_arch": Setting(None, (range(_MANY), None)),
-    "quiet": Setting(False, (bool,)),
-    "track_memory": Setting(False, (bool,)),
-    "use_precompiled_headers": Setting(True, (bool,)),
-    "verbose_warnings": Setting(False, (bool,)),
-    "verify_autograd_array_access": Setting(False, (bool,)),
-    "verify_cuda": Setting(False, (bool,)),
-    "verify_fp": Setting(False, (bool,)),
+    "compile_time_trace": Setting(False, (bool,), "`JAXWARP_LOG=compile` has the times.", is_idle=True),
+    "cpu_compiler_flags": Setting(None, (str, None), _PLAIN, is_idle=True),
+    "cuda_arch_suffix": Setting(None, (None, "a", "f"), "Code is for the plain architecture.", is_idle=True),
+    "cuda_output": Setting(None, (None, "ptx", "cubin"), "Programs have machine code for the GPUs they run on."),
+    "deterministic": Setting(0, (range(1),), _ORDER),
+    "deterministic_debug": Setting(False, (bool,), _ORDER, is_idle=True),
+    "deterministic_max_records": Setting(0, (range(_MANY),), _ORDER, is_idle=True),
+    "enable_backward": Setting(True, (bool,), "Derivatives are compiled when a program asks for them."),
+    "enable_cpu_blocks": Setting(False, (bool,), "A block on the CPU is one thread.", is_idle=True),
+    "enable_graph_capture_module_load_by_default": Setting(True, (bool,), "No modules are loaded."),
+    "enable_mathdx_fft": Setting(True, (bool,), _MATHDX),
+    "enable_mathdx_gemm": Setting(True, (bool,), _MATHDX),
+    "enable_mathdx_solver": Setting(True, (bool,), _MATHDX),
+    "enable_mempools_at_init": Setting(True, (bool,), "Memory on GPUs is JAX's, or from the driver's pool."),
+    "enable_tiles_in_stack_memory": Setting(True, (bool, None), "The compiler decides where tiles are."),
+    "enable_vector_component_overwrites": Setting(False, (bool,), "Components can always be assigned."),
+    "launch_array_access_mode": Setting(0, (int,), "Arrays of another device are refused.", is_idle=True),
+    "legacy_cpu_linker": Setting(False, (bool,), _PLAIN),
+    "legacy_scalar_return_types": Setting(False, (bool,), "Results have Warp's newer types.", is_idle=True),
+    "line_directives": Setting(True, (bool,), "`lineinfo` adds line numbers."),
+    "llvm_cuda": Setting(False, (bool,), "CUDA code is compiled by NVRTC.", is_idle=True),
+    "load_module_max_workers": Setting(0, (range(_MANY), None), "No modules are loaded."),
+    "print_launches": Setting(False, (bool,), "`jax.profiler.trace` shows launches.", is_idle=True),
+    "ptx_target_arch": Setting(
+        None, (range(_MANY), None), "The environment variable `JAXWARP_CUDA_ARCHS` chooses.", is_idle=True
+    ),
+    "quiet": Setting(False, (bool,), "jaxwarp prints nothing at its start."),
+    "track_memory": Setting(False, (bool,), "`jax.profiler.device_memory_profile` shows memory.", is_idle=True),
+    "use_precompiled_headers": Setting(True, (bool,), "There are no headers."),
+    "verbose_warnings": Setting(False, (bool,), "Warnings always have the line of the program."),
+    "verify_autograd_array_access": Setting(False, (bool,), "`wp.Tape` always checks overwritten arrays."),
+    "verify_cuda": Setting(False, (bool,), "Errors of the CUDA driver are always raised."),
+    "verify_fp": Setting(False, (bool,), 'Debug mode finds NaN: `config.mode = "debug"`.', is_idle=True),
 }
 
 mode: Literal["release", "debug"]
@@ -178,7 +210,13 @@ checks: Collection[str]
 max_steps: int
 max_unroll: int
 progress: bool | None
+log_level: int
 verbose: bool
+kernel_cache_dir: str | None
+cache_kernels: bool
+optimization_level: int | None
+default_grid_stride: bool
+lineinfo: bool
 
 
 def require(name: str, value: object) -> Setting:
@@ -225,9 +263,11 @@ class _Settings(types.ModuleType):
     @boundary
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("__"):  # those are Python's own, as importlib.reload sets them
-            apply = require(name, value).apply
-            if apply is not None:
-                apply(value)
+            setting = require(name, value)
+            if setting.apply is not None:
+                setting.apply(value)
+            if setting.is_idle and value != setting.default:
+                warn(f"config.{name} = {value!r} has no effect. {setting.doc.replace('`', '')}")
         super().__setattr__(name, value)
         for listener in _listeners:
             listener()
@@ -250,5 +290,9 @@ def when_changed(listener: Callable[[], None]) -> None:
 globals().update({name: setting.default for name, setting in (SETTINGS | OF_WARP).items()})
 sys.modules[__name__].__class__ = _Settings
 require("mode", SETTINGS["mode"].default)
+if os.environ.get("JAXWARP_LOG", "") not in ("", "compile"):
+    raise KernelValueError(
+        f"JAXWARP_LOG: expected 'compile', got {os.environ['JAXWARP_LOG']!r}", hint="leave it out to log nothing"
+    )
 for _listener in _listeners:
     _listener()

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import runpy
+import subprocess
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jaxwarp as wp
 from jaxwarp import config
+from jaxwarp.codegen import cache
 from jaxwarp.document.pages import settings
 
 ROWS = config.SETTINGS | config.OF_WARP
@@ -99,3 +106,71 @@ def test_warps_settings_are_all_there():
     # The folder of the cache is found when Warp starts.
     for name in names - {"version", "cpu_compiler_flags", "kernel_cache_dir"}:
         assert theirs[name] == ROWS[name].default, name
+
+
+def test_asking_for_what_does_not_happen_warns():
+    with pytest.warns(UserWarning, match=r"config.verify_fp = True has no effect. Debug mode finds NaN") as caught:
+        wp.config.verify_fp = True
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wp.config.verify_fp = False
+        wp.config.quiet = True  # nothing is printed anyway
+
+
+@pytest.mark.parametrize("name", config.OF_WARP)
+def test_settings_without_an_effect_say_why(name):
+    row = config.OF_WARP[name]
+    assert row.doc.endswith(".")
+    assert f"| `{name}` |" in settings()
+    assert row.apply is None
+
+
+def test_the_folder_of_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXWARP_CACHE_DIR", str(tmp_path / "variable"))
+    wp.config.kernel_cache_dir = str(tmp_path / "setting")
+    key = cache.key("test_the_folder_of_the_cache")
+    cache.put(key, b"code")
+    assert [path.name for path in (tmp_path / "setting").iterdir()] == [f"{key}.bin"]
+    assert cache.get(key) == b"code"
+    wp.config.cache_kernels = False
+    assert cache.get(key) is None
+    wp.config.cache_kernels = True
+    wp.config.kernel_cache_dir = None
+    assert cache.folder() == tmp_path / "variable"
+    wp.config.kernel_cache_dir = ""
+    assert cache.folder() is None
+
+
+def test_every_environment_variable_is_documented():
+    package = Path(config.__file__).parent
+    read = re.compile(r"""(?:environ\.get|environ|getenv)[\[(]"(\w+)"|^\w*VARIABLE = "(\w+)\"""", re.MULTILINE)
+    files = [path for end in ("*.py", "*.cc", "*.h") for path in package.rglob(end)]
+    found = {name for path in files for match in read.finditer(path.read_text()) for name in match.groups() if name}
+    assert found == set(config.ENVIRONMENT)
+    assert all(f"| `{name}` |" in settings() for name in found)
+
+
+LOGS = """
+import jax.numpy as jnp
+import jaxwarp as wp
+@wp.jax_kernel(outputs="y")
+def logged_here(x: wp.array[float], y: wp.array[float]):
+    y[wp.tid()] = 2.5 * x[wp.tid()]
+logged_here(jnp.ones(3)).block_until_ready()
+"""
+
+
+def test_the_log_names_what_is_compiled_and_what_came_from_the_cache(tmp_path):
+    (tmp_path / "program.py").write_text(LOGS)
+    environment = {**os.environ, "JAXWARP_LOG": "compile", "JAXWARP_CACHE_DIR": str(tmp_path / "cache")}
+    environment |= {"PYTHONPATH": str(Path(config.__file__).parents[1]), "JAX_PLATFORMS": "cpu"}
+
+    def log():
+        command = [sys.executable, "program.py"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return re.sub(r"in \d+\.\d+ s", "in T", done.stderr).splitlines()
+
+    made = "jaxwarp: compiled logged_here to LLVM bitcode in T"
+    assert log() == [made, "jaxwarp: compiled jaxwarp_logged_here for the CPU in T"]
+    assert log() == [made, "jaxwarp: loaded jaxwarp_logged_here for the CPU from the cache in T"]

@@ -1,9 +1,8 @@
 """What the site has beside the files of docs/: a hook of MkDocs (mkdocs.yml). `make docs` builds it.
 
 Pages are made of the examples (the gallery's text, its picture, the code), of the modules of the package, of public
-names (their docstrings, by mkdocstrings), and of what docs/ points to outside of itself. Links between them are the
-files' own: a link that leaves docs/ is turned into one to the page of that file. A public name without a place in `API`
-is on the page More.
+names (`jaxwarp/document/reference.py`; their docstrings, by mkdocstrings), and of what docs/ points to outside of
+itself. Links between them are the files' own: a link that leaves docs/ is turned into one to the page of that file.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
+from jaxwarp.document import reference
 from jaxwarp.document.pages import module_map
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,46 +30,11 @@ OUTSIDE = {
     "benchmarks/cpu_code.md": "benchmarks/cpu_code.md",
     "benchmarks/derivatives.md": "benchmarks/derivatives.md",
 }
-# Public names by page, in the order they are shown. Builtins have docs/builtins.md.
-API = {
-    "Kernels": (
-        "kernel func struct Kernel Func overload func_grad func_replay adjoint func_next init constant Module "
-        "get_module"
-    ),
-    "Calls from JAX": (
-        "jax_kernel jax_callable GraphMode ModulePreloadMode register_ffi_callback export_checks kernel_checks "
-        "cost_analysis"
-    ),
-    "Arrays outside of JAX": (
-        "launch Launch Tape map zeros zeros_like ones ones_like full full_like empty empty_like clone copy "
-        "from_numpy from_jax to_jax from_dlpack to_dlpack from_torch to_torch dtype_from_jax dtype_to_jax "
-        "dtype_from_numpy dtype_to_numpy dtype_from_torch dtype_to_torch device_from_torch device_to_torch "
-        "stream_from_torch stream_to_torch"
-    ),
-    "Annotations": (
-        "array array1d array2d array3d array4d indexedarray indexedarray1d indexedarray2d indexedarray3d "
-        "indexedarray4d fixedarray ref"
-    ),
-    "Devices and streams": (
-        "Device ScopedDevice get_device set_device get_devices get_preferred_device get_cuda_device "
-        "get_cuda_devices get_cuda_device_count is_cpu_available is_cuda_available is_device_available "
-        "device_from_jax device_to_jax synchronize synchronize_device synchronize_stream Stream ScopedStream "
-        "get_stream set_stream wait_stream"
-    ),
-    "Errors": (
-        "JaxwarpError KernelError CompileError CheckError PerformanceWarning"
-    ),
-}
-# Of classes whose other members are for the package's own use.
-MEMBERS = {"Kernel": "ir source ptx resources roofline interpret", "Func": "", "Module": ""}
-MODULES = {"Geometry": "jaxwarp.geometry", "Optimisers": "jaxwarp.optim", "Utilities": "jaxwarp.utils"}
-
-
 def on_config(config: Any) -> Any:
     """Navigation of what is made here."""
     sections = {title: pages for entry in config.nav for title, pages in entry.items()}
     sections["Gallery"] += ["gallery.md", *(f"examples/{path.stem}.md" for path in examples())]
-    sections["Reference"] += [f"api/{slug(title)}.md" for title in (*public_names(), *MODULES)]
+    sections["Reference"] += [f"api/{slug(title)}.md" for title in reference.pages()]
     pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/design").glob("*.md"))
     sections["Design"] += ["modules.md", *OUTSIDE.values(), {"Decisions": pages}]
     return config
@@ -78,8 +43,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     made = {f"examples/{path.stem}.md": example_page(path) for path in examples()}
     made |= {page: rewritten((ROOT / source).read_text(), source, page) for source, page in OUTSIDE.items()}
-    made |= {f"api/{slug(title)}.md": api_page(title, names) for title, names in public_names().items()}
-    made |= {f"api/{slug(title)}.md": module_page(title, module) for title, module in MODULES.items()}
+    made |= {f"api/{slug(title)}.md": text for title, text in reference.pages().items()}
     made["modules.md"] = module_map()
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
@@ -151,33 +115,3 @@ def gallery() -> dict[str, str]:
         for target in re.findall(r"\]\(\.\./(examples/\w+\.py)\)", section):
             found.setdefault(target, rewritten(f"# {section.strip()}\n", "docs/gallery.md", target))
     return found
-
-
-def api_page(title: str, names: list[str]) -> str:
-    return f"# {title}\n\n" + "\n".join(map(entry, names))
-
-
-def entry(name: str) -> str:
-    """The documentation of a public name, with the members that users call."""
-    # A submodule of the same name hides the decorator.
-    path = "jaxwarp.decorators.kernel" if name == "kernel" else f"jaxwarp.{name}"
-    if name not in MEMBERS:
-        return f"::: {path}\n"
-    return f"::: {path}\n    options:\n      members: [{MEMBERS[name].replace(' ', ', ')}]\n"
-
-
-def module_page(title: str, module: str) -> str:
-    return f"# {title}\n\n::: {module}\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
-
-
-def public_names() -> dict[str, list[str]]:
-    """Every public function and class by page; those without a place in `API` are on one of their own."""
-    tree = ast.parse((ROOT / "jaxwarp/__init__.py").read_text())
-    elsewhere = ("jaxwarp", "jaxwarp.types")  # modules, which have pages, and types of numbers
-    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module not in elsewhere]
-    public = {a.asname for n in imports for a in n.names if a.asname == a.name}
-    pages = {title: names.split() for title, names in API.items()}
-    placed = {name for names in pages.values() for name in names}
-    if placed - public:
-        raise PluginError(f"tools/site.py: API has names that are not there: {placed - public}")
-    return pages | ({"More": sorted(public - placed)} if public - placed else {})

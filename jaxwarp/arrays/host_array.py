@@ -179,6 +179,7 @@ class HostArray(LiveArray):
 
     @cached_property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The extents of its axes. Components of vectors and matrices are no axes."""
         found = self._region.shape
         return found[: len(found) - len(self.components)]
 
@@ -239,6 +240,7 @@ class HostArray(LiveArray):
             raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
 
     def numpy(self) -> np.ndarray:
+        """Return the contents as a NumPy array: a view on the CPU, a read-only copy from a GPU."""
         if self.scope is not HOST or capturing.get() is not None:
             return super().numpy()
         array = self._region.here.view()

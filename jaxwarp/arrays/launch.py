@@ -75,7 +75,9 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     """
     del max_blocks
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+        of_jax = isinstance(getattr(kernel, "kernel", None), Kernel)
+        hint = "pass its attribute kernel" if of_jax else "decorate it with @jaxwarp.kernel"
+        raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint=hint)
     ins, outs = _as_list(inputs), _as_list(outputs)
     given = [*ins, *outs]
     dim = tuple(dim) if isinstance(dim, list) else dim  # which may change before a launch that is kept

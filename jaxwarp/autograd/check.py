@@ -114,8 +114,8 @@ def gradcheck_tape(  # noqa: PLR0913 - the signature users know from Warp
         whitelist_kernels: if there are any, other kernels are passed over.
         reverse_launches: begin with the last launch.
         skip_to_launch_index: pass over so many launches.
-        eps, atol, rtol, raise_exception, max_inputs_per_var, max_outputs_per_var, plot_relative_error,
-            plot_absolute_error, show_summary: see `gradcheck`.
+        eps, atol, rtol, raise_exception, max_inputs_per_var, max_outputs_per_var: see `gradcheck`.
+        plot_relative_error, plot_absolute_error, show_summary: see `gradcheck`.
 
     Returns:
         Whether all checks passed.

@@ -60,7 +60,7 @@ def jacobian(  # noqa: PLR0913 - the signature users know from Warp
 
     Returns:
         By the numbers of an input and an output: an array of the input's element type, of shape (numbers in the output,
-        elements of the input). Component c of its element (i, j) is d output[i] / d input[j][c].
+        elements of the input). Component c of its element (i, j) is `d output[i] / d input[j][c]`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or none has a gradient.

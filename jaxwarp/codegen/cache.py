@@ -4,7 +4,7 @@ A folder of files named after their keys. A key is a hash of everything the code
 they are only pruned, the longest unused first. A file that is damaged, or not ours, counts as absent and is replaced.
 Nothing here raises: where a disk cannot be used, code is compiled again.
 
-    JAXWARP_CACHE_DIR   the folder (default: jaxwarp in the user's cache folder); empty: no cache
+    JAXWARP_CACHE_DIR   the folder (default: jaxwarp in the user's cache folder); empty: no cache; also a setting
     JAXWARP_CACHE_MB    its size after pruning (default 512)
 """
 
@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+from jaxwarp import config
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +49,9 @@ def key(*parts: str | bytes) -> str:
 
 def folder() -> Path | None:
     """Return the folder that holds the cache entries, or None if caching is off."""
-    given = os.environ.get("JAXWARP_CACHE_DIR")
+    if not config.cache_kernels:
+        return None
+    given = os.environ.get("JAXWARP_CACHE_DIR") if config.kernel_cache_dir is None else config.kernel_cache_dir
     if given is not None:
         return Path(given) if given else None
     if sys.platform == "darwin":

@@ -29,6 +29,7 @@ def find(name: str, annotations: str | None) -> tuple[Kernel, list[Any] | None]:
     found: Any = module
     for part in attribute.split(".") if where else ():
         found = getattr(found, part, None)
+    found = getattr(found, "kernel", found)  # of a function that jax_kernel has decorated
     if not isinstance(found, Kernel):
         kernels = [k for k, value in vars(module).items() if isinstance(value, Kernel)]
         hint = f"it has {', '.join(kernels)}" if kernels else "it has none at the level of the module"

@@ -1,4 +1,4 @@
-"""The commands of `python -m jaxwarp`, their options, and what they answer to the shell.
+"""The commands of `jaxwarp`, which is also `python -m jaxwarp`, their options, and what they answer to the shell.
 
 The exit status is 0, or 1 where a command failed, or 2 where it was called wrongly. With `--json` what a command found
 is one JSON object on the standard output; without it, lines of text. Errors are lines on the standard error.
@@ -10,8 +10,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import jaxwarp
 from jaxwarp.commands import bench, info, show, stages, stored
 from jaxwarp.errors import JaxwarpError
 
@@ -40,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m jaxwarp", description="Kernels in Python for JAX.")
+    name = "jaxwarp" if Path(sys.argv[0]).name == "jaxwarp" else "python -m jaxwarp"
+    parser = argparse.ArgumentParser(name, description="Kernels in Python for JAX.")
+    parser.add_argument("--version", action="version", version=f"jaxwarp {jaxwarp.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], tuple[Any, str]], does: str) -> argparse.ArgumentParser:

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
         "bytes": sum(entry.bytes for entry in found),
     }
     if data["folder"] is None:
-        return data, "the code cache is off: JAXWARP_CACHE_DIR is empty"
+        return data, "the code cache is off: its folder is set to an empty name"
     summary = f"{data['entries']} entries, {data['bytes'] / 2**20:.1f} MiB in {data['folder']}"
     if options.action == "clear":
         data["deleted"] = cache.clear()

@@ -24,18 +24,42 @@ IR_PAGE = DOCS / "design" / "0001-ir.md"
 FROM_WARP = DOCS / "from_warp.md"
 
 _SETTINGS_PREFACE = """\
-# Settings
+# Settings and environment variables
 
-This page is generated from the table in `jaxwarp/config.py`; `python -m jaxwarp.document` writes it.
+Settings hold for the whole process. Assign to them: `wp.config.max_unroll = 8`. Misspelt names and values that a
+setting does not accept are errors.
 
-Settings hold for the whole process. Assign to them: `jaxwarp.config.max_unroll = 8`. A name that is no setting, and a
-value that it does not accept, are errors.
+| setting | values | default | meaning |
+| --- | --- | --- | --- |
+"""
+
+_ENVIRONMENT = """\
+## Environment variables
+
+Set these before you start Python. A setting that you assign overrides the environment variable.
+
+| variable | meaning |
+| --- | --- |
 """
 
 _SETTINGS_OF_WARP = """\
-## Settings of Warp
+## Settings of Warp without an effect
 
-Programs written for Warp may assign to these. They are checked, and have no effect.
+Programs written for Warp may assign to these. jaxwarp checks the value. It warns if you ask for something that it does
+not do.
+
+| setting | values | default | reason | warns |
+| --- | --- | --- | --- | --- |
+"""
+
+_LOGGING = """\
+## Log what is compiled
+
+`JAXWARP_LOG=compile`, or `wp.config.log_level = wp.LOG_DEBUG`, writes a line to standard error for each piece of code:
+which kernel, for what, how long it took, and whether it came from the [code cache](deploying.md).
+
+    jaxwarp: compiled smooth to LLVM bitcode in 0.021 s
+    jaxwarp: loaded jaxwarp_smooth for the CPU from the cache in 0.001 s
 """
 
 
@@ -49,11 +73,16 @@ page is made from the docstrings; `python -m jaxwarp.document --modules` prints 
 
 def settings() -> str:
     """The page of settings."""
-    rows = [f"| `{name}` | {row.expected} | `{row.default!r}` | {row.doc} |" for name, row in config.SETTINGS.items()]
-    idle = [f"| `{name}` | {row.expected} | `{row.default!r}` |" for name, row in config.OF_WARP.items()]
-    table = ["| setting | values | default | meaning |", "| --- | --- | --- | --- |", *rows]
-    beside = ["| setting | values | default |", "| --- | --- | --- |", *idle]
-    return "\n".join([_SETTINGS_PREFACE, *table, "", _SETTINGS_OF_WARP, *beside, ""])
+    rows = [
+        cells(f"`{name}`", row.expected, f"`{row.default!r}`", row.doc) for name, row in config.SETTINGS.items()
+    ]
+    variables = [cells(f"`{name}`", doc) for name, doc in config.ENVIRONMENT.items()]
+    idle = [
+        cells(f"`{name}`", row.expected, f"`{row.default!r}`", row.doc, "yes" if row.is_idle else "")
+        for name, row in config.OF_WARP.items()
+    ]
+    tables = ((_SETTINGS_PREFACE, rows), (_ENVIRONMENT, variables), (_LOGGING, []), (_SETTINGS_OF_WARP, idle))
+    return "\n".join(preface + "".join(row + "\n" for row in listed) for preface, listed in tables)
 
 
 _TABLE_START, _TABLE_END = "<!-- {}: made by python -m jaxwarp.document -->\n", "<!-- end -->"

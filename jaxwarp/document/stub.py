@@ -161,7 +161,7 @@ _MAKE_ARRAYS = (
     "from_jax", "from_dlpack", "from_torch",
 )  # fmt: skip
 
-_OF_CONFIG = ("SETTINGS", "OF_WARP", "DeterministicMode", "LaunchArrayAccessMode")
+_OF_CONFIG = ("SETTINGS", "OF_WARP", "ENVIRONMENT", "DeterministicMode", "LaunchArrayAccessMode")
 
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
 _SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}

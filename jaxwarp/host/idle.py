@@ -29,7 +29,7 @@ class Idle(NamedTuple):
 _COMPILED = "kernels are compiled when they are first launched, and found again by their text and types"
 _POOL = "outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's"
 _PEER = "the arrays of a launch are on one GPU, and copies between GPUs are the driver's"
-_LOG = "nothing is logged"
+_LOG = "the log is lines on standard error: `config.log_level`"
 
 # What does nothing at all. Those that check their arguments are functions below.
 ROWS: dict[str, Idle] = {

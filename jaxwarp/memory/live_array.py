@@ -78,15 +78,18 @@ class MemoryArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The extents of its axes. Components of vectors and matrices are no axes."""
         region = self.region
         return region.shape[: len(region.shape) - len(self.components)]
 
     @property
     def ndim(self) -> int:
+        """The number of its axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of its elements. A vector is one element."""
         return math.prod(self.shape)
 
     @property
@@ -96,6 +99,7 @@ class MemoryArray:
 
     @property
     def is_contiguous(self) -> bool:
+        """True if its elements lie side by side in memory, in the order of their indices."""
         return self.region.is_dense
 
     @property

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,11 @@ def twice(x: wp.array[Any], y: wp.array[Any]):
 def norms(v: wp.array2d[wp.vec3], by: wp.mat33, index: wp.array[int], out: wp.array2d[float]):
     i, j = wp.tid()
     out[i, j] = wp.length(by * v[i, j]) + float(index[i])
+
+
+@wp.jax_kernel(outputs="y")
+def halved(x: wp.array[float], y: wp.array[float]):
+    y[wp.tid()] = 0.5 * x[wp.tid()]
 
 
 @wp.kernel
@@ -95,7 +102,7 @@ def test_the_cache_is_listed_and_cleared(run, tmp_path, monkeypatch):
     assert cache.get(cache.key("first")) is None
     assert json.loads(run("cache", "size", "--json")[1])["entries"] == 0
     monkeypatch.setenv("JAXWARP_CACHE_DIR", "")
-    assert run("cache", "clear")[:2] == (0, "the code cache is off: JAXWARP_CACHE_DIR is empty\n")
+    assert run("cache", "clear")[:2] == (0, "the code cache is off: its folder is set to an empty name\n")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +121,22 @@ def test_show(run, file, target, has):
     assert has in out
     found = json.loads(run("show", f"{file}:axpy", "--target", target, "--json")[1])
     assert found["text"].rstrip() == out.rstrip()
+
+
+def test_a_function_that_jax_kernel_decorates(run, file):
+    assert "kernel halved" in run("show", f"{file}:halved")[1]
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert (stop.value.code, capsys.readouterr().out) == (0, f"jaxwarp {jaxwarp.__version__}\n")
+
+
+def test_the_installed_command():
+    """`jaxwarp` is what pyproject.toml makes of this function."""
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert declared["project"]["scripts"] == {"jaxwarp": "jaxwarp.commands.main:main"}
 
 
 def test_show_sass_says_what_it_needs(run, file, monkeypatch, tmp_path):

@@ -322,6 +322,7 @@ def test_arguments_of_warps():
     assert names == [
         "func", "num_outputs", "graph_mode", "vmap_method", "output_dims", "in_out_argnames", "stage_in_argnames",
         "stage_out_argnames", "graph_cache_max", "module_preload_mode", "has_side_effect", "named_outputs",
+        "outputs",
     ]  # fmt: skip
     for options in (
         {"stage_in_argnames": ["a"], "stage_out_argnames": ["out"]}, {"stage_in_argnames": "a"},

@@ -288,7 +288,8 @@ CONSTRUCTIONS = {
     "no kernel": (
         lambda: jax_kernel(_fill),
         TYPE,
-        f"jax_kernel: expected a kernel, got {_fill!r}\n  hint: decorate it with @jaxwarp.kernel",
+        "jax_kernel: expected a kernel, got the Python function _fill\n  hint: decorate it with @jaxwarp.kernel, or"
+        " name its outputs: @jaxwarp.jax_kernel(outputs='out')",
     ),
     "no outputs": (lambda: jax_kernel(axpy, num_outputs=0), VALUE, "kernel axpy: num_outputs: expected 1 to 4, got 0"),
     "too many outputs": (lambda: jax_kernel(axpy, 5), VALUE, "kernel axpy: num_outputs: expected 1 to 4, got 5"),

@@ -252,8 +252,8 @@ CALLS = {
         "pass a part of it, or annotate the argument array(dtype=..., ndim=2) and index it with 2 indices",
         "wp.launch(scale, 4, [wp.zeros((4, 4))[0], 2.0, wp.zeros(4)])"),
     "launch: the result of jax_kernel": ("wp.launch(f, 4, [x])", "launch: expected a kernel",
-                                         "decorate it with @jaxwarp.kernel",
-                                         "wp.launch(scale, 4, [x, 2.0, wp.zeros(4)])"),
+                                         "pass its attribute kernel",
+                                         "wp.launch(f.kernel, 4, [x, 2.0, wp.zeros(4)])"),
     "assignment of another shape": ("wp.zeros(4).assign(np.ones(3, np.float32))", "expected float32 of shape (4,)",
                                     "convert the source, or assign to a part: array[:n].assign(src)",
                                     "wp.zeros(4)[:3].assign(np.ones(3, np.float32))"),
@@ -311,7 +311,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 
 def test_common_errors_on_the_page_are_said():
     """Each row has the message and the hint of a case above."""
-    rows = re.findall(r"^\| `(.*)` \| (.*) \|$", PAGE.split("## Common ones")[1], re.MULTILINE)
+    rows = re.findall(r"^\| `(.*)` \| (.*) \|$", PAGE.split("## Common errors")[1], re.MULTILINE)
     said = {(message, hint) for _, message, hint, _ in [*KERNELS.values(), *CALLS.values()]}
     assert len(rows) > 15
     assert set(rows) <= said
@@ -330,7 +330,7 @@ def test_text_on_the_page_is_what_its_program_says():
     source, text = re.search(r"```python\n(.*?)^```\n.*?```text\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE).groups()
     scope = define(source.split("\ntry:")[0])
     with pytest.raises(KernelError) as caught:
-        wp.jax_kernel(scope["scale"])(jnp.ones(4))
+        scope["scale"](jnp.ones(4))
     assert re.sub(r"<test source \d+>", "example.py", str(caught.value)) + "\n" == text
 
 

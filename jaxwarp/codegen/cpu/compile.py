@@ -30,7 +30,7 @@ from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, choose_width
-from jaxwarp.codegen.progress import told
+from jaxwarp.codegen.progress import CodeOrigin, logged, told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
@@ -224,14 +224,23 @@ def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
     """
     machine = host()
     name = cache.key("cpu", _PIPELINE, digest, llvmlite.__version__, _llvm_version(), *_identity(machine))
+    with logged(f"{symbol} for the CPU") as origin:
+        return _load(payload, symbol, name, origin)
+
+
+def _load(payload: bytes, symbol: str, name: str, origin: CodeOrigin) -> int:
+    """The address of a function of machine code from the cache, where it has the key `name`, or compiled now."""
     code = cache.get(name)
     if code is not None:
         try:
-            return _linker().link(code, symbol)
+            address = _linker().link(code, symbol)
         except RuntimeError as error:
             logger.warning("machine code from the cache cannot be linked, compiling again: %s", error)
+        else:
+            origin.is_cached = True
+            return address
     with told(f"compiling {symbol} for the CPU"):
-        code = compile_object(payload, machine)
+        code = compile_object(payload, host())
     try:
         address = _linker().link(code, symbol)
     except RuntimeError as error:

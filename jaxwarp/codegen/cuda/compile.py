@@ -12,6 +12,7 @@ from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import CUBIN, PTX, CudaOptions, Entry
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
+from jaxwarp.codegen.progress import logged
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
 
@@ -114,10 +115,12 @@ def _printed(kernel: Kernel | CudaCode) -> CudaCode:
 def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:
     text = _text(code)
     name = cache.key(_CACHE_VERSION, repr(nvrtc.version()), *_options(kind, arch, code.options), code.symbol, text)
-    found = cache.get(name)
-    if found is None:
-        found = (_compile_unspilled(code, arch) if kind == CUBIN else _compile(code, PTX, arch)).code
-        cache.put(name, found)
+    with logged(f"{code.symbol} for {'sm' if kind == CUBIN else 'compute'}_{arch}") as origin:
+        found = cache.get(name)
+        origin.is_cached = found is not None
+        if found is None:
+            found = (_compile_unspilled(code, arch) if kind == CUBIN else _compile(code, PTX, arch)).code
+            cache.put(name, found)
     return found
 
 

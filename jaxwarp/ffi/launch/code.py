@@ -22,7 +22,7 @@ from jaxwarp.codegen.abi import (
     LaunchCode,
     index_bits_of,
 )
-from jaxwarp.codegen.progress import told
+from jaxwarp.codegen.progress import logged, told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
@@ -151,7 +151,7 @@ def _bitcode(kernel: Kernel, order: Succession | None) -> Any:
     """Return CPU code that launches of several extents share, see `compile_cpu`."""
     from jaxwarp.codegen.cpu import compile_cpu
 
-    with told(f"making CPU code of {kernel.name}"):
+    with told(f"making CPU code of {kernel.name}"), logged(f"{kernel.name} to LLVM bitcode"):
         return compile_cpu(kernel, succession=order)
 
 

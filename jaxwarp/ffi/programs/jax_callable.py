@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from typing import overload as _typing_overload
 
 import jax
 import jax.core
@@ -26,7 +27,7 @@ from jaxwarp.ffi.launch.calls.arguments import (
 from jaxwarp.ffi.launch.calls.converters import make_converter
 from jaxwarp.ffi.launch.calls.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.launch.calls.generics import is_generic, resolve_element
-from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
+from jaxwarp.ffi.launch.calls.leaves import Packing, count_outputs, form_of_results
 from jaxwarp.ffi.launch.calls.options import (
     CallOptions,
     ModulePreloadMode,
@@ -66,8 +67,8 @@ class GraphMode(enum.IntEnum):
     WARP_STAGED_EX = 4
 
 
-@boundary
-def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
+@_typing_overload
+def jax_callable(
     func: Callable[..., None],
     num_outputs: int = 1,
     graph_mode: GraphMode = GraphMode.JAX,
@@ -80,7 +81,28 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
     has_side_effect: bool = False,
     named_outputs: bool = False,
-) -> JaxCallable:
+    outputs: str | Sequence[str] | None = None,
+) -> JaxCallable: ...
+@_typing_overload
+def jax_callable(
+    func: None = None, *, outputs: str | Sequence[str], **options: Any
+) -> Callable[[Callable[..., None]], JaxCallable]: ...
+@boundary
+def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
+    func: Callable[..., None] | None = None,
+    num_outputs: int = 1,
+    graph_mode: GraphMode = GraphMode.JAX,
+    vmap_method: VmapMethod | None = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    stage_in_argnames: Iterable[str] | None = None,
+    stage_out_argnames: Iterable[str] | None = None,
+    graph_cache_max: int | None = _DEFAULT_GRAPHS,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    has_side_effect: bool = False,
+    named_outputs: bool = False,
+    outputs: str | Sequence[str] | None = None,
+) -> Any:
     """Makes a function of JAX values of a Python function that launches kernels.
 
     The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
@@ -105,6 +127,8 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
         named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple. `@jax_callable(outputs="out")` is a decorator.
 
     Returns:
         A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
@@ -113,21 +137,26 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     Raises:
         KernelTypeError, KernelValueError: the options do not fit the function.
     """
+    given = dict(locals())
+    if func is None and outputs is not None:
+        del given["func"]
+        return lambda function: jax_callable(function, **given)
     if not callable(func) or isinstance(func, Kernel):
         hint = "use jax_kernel for a kernel" if isinstance(func, Kernel) else None
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
     graph_mode = _require_graph_mode(func, graph_mode)
     graphs = _require_cache_max(func, graph_cache_max)
     function = DeclaredFunction(func)
+    num_outputs = count_outputs(f"callable {function.name}", num_outputs, outputs)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     require_preload_mode(f"callable {function.name}", module_preload_mode)
     _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
-    named = named_results(f"callable {function.name}", arguments) if named_outputs else None
+    results = form_of_results(f"callable {function.name}", arguments, outputs, named_outputs)
 
     def made(function: DeclaredFunction, arguments: Sequence[CallParameter]) -> JaxCallable:
-        return JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, named)
+        return JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, results)
 
     call = made(function, arguments)
     if function.takes_structs:
@@ -218,7 +247,7 @@ class JaxCallable:
         has_side_effect: bool,
         graph_mode: GraphMode,
         graphs: int,
-        named: Callable[[Iterable[Any]], Any] | None = None,
+        results: Callable[[Iterable[Any]], Any] | None = None,
     ):
         self.func = func = function.func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
@@ -227,7 +256,7 @@ class JaxCallable:
         self._inputs = [a for a in arguments if a.role != OUTPUT]
         self._declared = function
         self._packing = packing = Packing.of(function.arguments, arguments)
-        self._named = named
+        self._results = results
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self.graph_mode = graph_mode
@@ -251,8 +280,8 @@ class JaxCallable:
     @boundary
     def __call__(
         self, *args: Any, output_dims: Any = None, vmap_method: VmapMethod | None = None, **kwargs: Any
-    ) -> list[Result]:
-        """Runs the function on its inputs and returns its outputs as a list.
+    ) -> Any:
+        """Runs the function on its inputs and returns its outputs: a list, or as `outputs` has it.
 
         Raises:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
@@ -264,7 +293,7 @@ class JaxCallable:
         leaves = values if self._packing is None else self._packing.spread(values)
         found = self._call(leaves, output_dims, vmap_method)
         found = found if self._packing is None else self._packing.gathered(leaves, found)
-        return found if self._named is None else self._named(found)
+        return found if self._results is None else self._results(found)
 
     def _taking(self, values: Sequence[Any]) -> JaxCallable | None:
         """The call that takes the structs among these values where the function leaves open what comes; None: this."""

@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from typing import overload as _typing_overload
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, caller, guarded
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
@@ -35,7 +36,7 @@ from jaxwarp.ffi.launch.calls.dims import (
     require_int32_extents,
 )
 from jaxwarp.ffi.launch.calls.generics import fill_generic, is_generic, resolve_element
-from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
+from jaxwarp.ffi.launch.calls.leaves import Packing, count_outputs, form_of_results
 from jaxwarp.ffi.launch.calls.options import (
     CallOptions,
     Mode,
@@ -57,6 +58,7 @@ from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.sharding import ShardingRule, fit_factors, parse_rule, require_splits
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec
+from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
@@ -109,9 +111,9 @@ def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> l
     return [v if c is None else c(v) for c, v in zip(converters, values, strict=True)]
 
 
-@boundary
-def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
-    kernel: Kernel,
+@_typing_overload
+def jax_kernel(
+    kernel: Kernel | Callable[..., None],
     num_outputs: int = 1,
     vmap_method: VmapMethod | None = None,
     launch_dims: Any = None,
@@ -124,15 +126,40 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     sharding_rule: str | None = None,
     mode: Mode | None = None,
     named_outputs: bool = False,
-) -> JaxKernel:
+    outputs: str | Sequence[str] | None = None,
+) -> JaxKernel: ...
+@_typing_overload
+def jax_kernel(
+    kernel: None = None, *, outputs: str | Sequence[str], **options: Any
+) -> Callable[[Kernel | Callable[..., None]], JaxKernel]: ...
+@boundary
+def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
+    kernel: Any = None,
+    num_outputs: int = 1,
+    vmap_method: VmapMethod | None = None,
+    launch_dims: Any = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    enable_backward: bool = False,
+    has_side_effect: bool = False,
+    block_dim: int | str | None = None,
+    sharding_rule: str | None = None,
+    mode: Mode | None = None,
+    named_outputs: bool = False,
+    outputs: str | Sequence[str] | None = None,
+) -> Any:
     """Makes a function of JAX values of a kernel.
 
-    The function takes the kernel's inputs, by position or by name, and returns its outputs as a list. It works under
-    `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the other transformations of JAX, and outside of them.
-    Elements of an output that the kernel does not write are zero.
+    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
+    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
+    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+
+    `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
 
     Args:
-        kernel: made by `@kernel`. Its inputs come first, its outputs last.
+        kernel: made by `@kernel`, or a Python function if `outputs` is given. Its inputs come first, its outputs last.
+            Default: a decorator.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
@@ -153,6 +180,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
             or `jaxwarp.config.mode`. See docs/debugging.md.
         named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple.
 
     Returns:
         A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
@@ -161,15 +190,18 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         KernelTypeError, KernelValueError: the options do not fit the kernel.
 
     Examples:
-        >>> @jaxwarp.kernel
+        >>> @jaxwarp.jax_kernel(outputs="y")
         ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
         ...     i = jaxwarp.tid()
         ...     y[i] = 3.0 * x[i]
-        >>> (y,) = jaxwarp.jax_kernel(triple)(jax.numpy.arange(4.0))
+        >>> y = triple(jax.numpy.arange(4.0))
     """
-    del enable_backward
-    if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    given, scope = dict(locals()), caller().f_locals
+    if kernel is None and outputs is not None:
+        del given["kernel"]
+        return lambda function: jax_kernel(_kernel(function, outputs, scope), **given)
+    kernel = _kernel(kernel, outputs, scope)
+    num_outputs = count_outputs(f"kernel {kernel.name}", num_outputs, outputs)
     require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
     where = f"kernel {kernel.name}"
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
@@ -184,15 +216,33 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         )
     rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
     mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
+    results = form_of_results(f"kernel {kernel.name}", arguments, outputs, named_outputs)
 
     def made(kernel: Kernel, arguments: Sequence[CallParameter]) -> JaxKernel:
-        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, named_outputs)
+        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, results)
 
     call = made(kernel, arguments)
     if kernel.takes_structs:
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
     return call
+
+
+def _kernel(given: Any, outputs: object, scope: Mapping[str, Any]) -> Kernel:
+    """The kernel, which may be given as a Python function if its outputs are named."""
+    if isinstance(given, Kernel):
+        return given
+    if not inspect.isfunction(given):
+        of_jax = isinstance(given, JaxKernel)
+        hint = "pass its attribute kernel" if of_jax else "decorate it with @jaxwarp.kernel"
+        raise KernelTypeError(f"jax_kernel: expected a kernel, got {given!r}", hint=hint)
+    if outputs is None:
+        last = list(inspect.signature(given).parameters)[-1:] or ["out"]
+        raise KernelTypeError(
+            f"jax_kernel: expected a kernel, got the Python function {given.__name__}",
+            hint=f"decorate it with @jaxwarp.kernel, or name its outputs: @jaxwarp.jax_kernel(outputs={last[0]!r})",
+        )
+    return Kernel(read_source(given, "kernel", scope))
 
 
 def _roles(kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[CallParameter]:
@@ -219,7 +269,7 @@ class JaxKernel:
         cuda: CudaOptions,
         rule: ShardingRule | None = None,
         mode: str | None = None,
-        named_outputs: bool = False,
+        results: Callable[[Iterable[Any]], Any] | None = None,
     ):
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
@@ -233,7 +283,7 @@ class JaxKernel:
         self._cuda = cuda
         self._rule = rule
         self._mode = mode
-        self._named = named_results(f"kernel {kernel.name}", arguments) if named_outputs else None
+        self._results = results
         self._plans: dict[Any, _Plan] = {}
         # Of a kernel that leaves open what may be a struct: the same call, of the kernel that takes structs there.
         self.remade: Callable[[Kernel], JaxKernel] | None = None
@@ -257,8 +307,8 @@ class JaxKernel:
         output_dims: Any = None,
         vmap_method: VmapMethod | None = None,
         **kwargs: Any,
-    ) -> list[Result]:
-        """Launches the kernel on its inputs and returns its outputs as a list.
+    ) -> Any:
+        """Launches the kernel on its inputs and returns its outputs: a list, or as `outputs` has it.
 
         Raises:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
@@ -271,7 +321,7 @@ class JaxKernel:
         leaves = args if self._packing is None else tuple(self._packing.spread(args))
         found = self._call(leaves, launch_dims, output_dims, vmap_method)
         found = found if self._packing is None else self._packing.gathered(leaves, found)
-        return found if self._named is None else self._named(found)
+        return found if self._results is None else self._results(found)
 
     def _call(self, args: tuple[Any, ...], launch_dims: Any, output_dims: Any, vmap_method: str | None) -> list[Any]:
         """The call, given leaves; the leaves of the results."""

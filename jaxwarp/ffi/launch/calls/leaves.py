@@ -9,43 +9,90 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import CallParameter
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.types import Array, Indexed, Struct, field_type, handled, leaves_of, meant, struct_in
 
-if TYPE_CHECKING:
 
-    class Result(jax.Array):
-        """The result of a call: an array. The result for a struct has the attributes that its fields name."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    Result = jax.Array
-
-
-def named_results(owner: str, arguments: Sequence[CallParameter]) -> Callable[[Iterable[Any]], Any]:
-    """Return a function that makes a named tuple of results, which have the names of their arguments.
+def count_outputs(owner: str, num_outputs: int, outputs: str | Sequence[str] | None) -> int:
+    """Return how many arguments are outputs: `num_outputs`, or as many as `outputs` names.
 
     Raises:
-        KernelValueError: a name cannot be that of a field.
+        KernelTypeError, KernelValueError: `outputs` is no name and no sequence of names, or both are given.
+    """
+    if outputs is None:
+        return num_outputs
+    if not isinstance(outputs, str | list | tuple) or not all(isinstance(name, str) for name in outputs):
+        raise KernelTypeError(
+            f"{owner}: outputs: expected a name or a tuple of names, got {outputs!r}",
+            hint='name the arguments that the call returns: outputs="out", or outputs=("total", "out")',
+        )
+    if num_outputs != 1:
+        raise KernelValueError(
+            f"{owner}: outputs names the outputs, and num_outputs={num_outputs!r} counts them",
+            hint="leave out num_outputs",
+        )
+    return 1 if isinstance(outputs, str) else len(outputs)
+
+
+def form_of_results(
+    owner: str, arguments: Sequence[CallParameter], outputs: str | Sequence[str] | None, named_outputs: bool
+) -> Callable[[Iterable[Any]], Any] | None:
+    """Return a function that makes what a call returns of its list of results; None where that is the list.
+
+    With `outputs` a call returns what a function of JAX would: one array, or a named tuple of several.
+
+    Raises:
+        KernelValueError: a name is none of an output, or cannot be that of a field.
     """
     names = tuple(dict.fromkeys(a.declared for a in arguments if a.role != INPUT))
+    if outputs is not None:
+        given = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        _require_names(owner, arguments, given, names)
+        if isinstance(outputs, str):
+            return _only
+    elif not named_outputs:
+        return None
     for name in names:
         if name.startswith("_"):
+            option = "named_outputs" if outputs is None else "outputs"
             raise KernelValueError(
-                f"{owner}: named_outputs: a field of a named tuple cannot be called {name!r}",
+                f"{owner}: {option}: a field of a named tuple cannot be called {name!r}",
                 hint="give the output a name that begins with a letter",
             )
     return _named_tuple(owner.rsplit(maxsplit=1)[-1], names)._make
+
+
+def _require_names(
+    owner: str, arguments: Sequence[CallParameter], given: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    declared = list(dict.fromkeys(a.declared for a in arguments))
+    for name in given:
+        if name not in declared:
+            raise KernelValueError(
+                f"{owner}: outputs: no argument is named {name!r}; the arguments are {', '.join(declared)}",
+                hint=did_you_mean(name, declared) or f"outputs are the last arguments: outputs={declared[-1]!r}",
+            )
+    if given != names:
+        inputs = [name for name in given if name not in names]
+        hint = f"to update {inputs[0]}: in_out_argnames=[{inputs[0]!r}]" if inputs else "name them in this order"
+        raise KernelValueError(
+            f"{owner}: outputs: expected {', '.join(map(repr, names))}, got {', '.join(map(repr, given))}:"
+            " outputs are the arguments of in_out_argnames and the last ones, in the order of the arguments",
+            hint=hint,
+        )
+
+
+def _only(results: Iterable[Any]) -> Any:
+    (result,) = results
+    return result
 
 
 @cache  # one type for all calls of a name: results of the same names are of one kind of pytree
