@@ -145,7 +145,8 @@ class Texture:
             set_fields(self, texels=contents.texels_of(given, image))
             return
         numbers = contents.numbers_of(given).contiguous() if isinstance(given, HostArray) else np.asarray(given)
-        own = self.texels if self.texels.is_writable else self.texels.new_like()  # others are found by the id
+        texels: Any = self.texels
+        own = texels if texels.is_writable else texels.new_like()  # others are found by the id
         own.assign(numbers.reshape(*own.shape))
         set_fields(self, texels=own)
 

@@ -6,6 +6,7 @@ import gc
 import itertools
 import random
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -297,6 +298,21 @@ def test_a_simulation_against_jax():
         return u.sum()
 
     np.testing.assert_allclose(grad_of(start), jax.grad(run)(host), rtol=1e-4, atol=1e-5)
+
+
+@wp.kernel
+def square_or_nan(x: wp.array[Any], y: wp.array[Any]):
+    i = wp.tid()
+    if not wp.isfinite(x[i]):
+        y[i] = type(y[i])(wp.nan)
+        return
+    y[i] = type(y[i])(0.5) * x[i] * x[i]
+
+
+def test_the_type_of_an_element_does_not_need_what_is_there():
+    x, y, slope = variable(), wp.zeros(5), wp.zeros(5)
+    wp.launch(square_or_nan, 5, [x], [y], [slope], [wp.ones(5)], adjoint=True)
+    np.testing.assert_array_equal(slope.numpy(), X)
 
 
 def test_adjoint_launches():

@@ -241,7 +241,9 @@ def _type(frame: Frame, node: ast.Call) -> Any:
         raise KernelTypeError(
             f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write type(x)"
         )
-    value = frame.evaluate(node.args[0])
+    value = frame.place(node.args[0])
+    if isinstance(value, ElementValue):  # which is not loaded: a kernel may ask for the type of what it overwrites
+        return element_type(value)
     if not (is_dynamic(value) or isinstance(value, StructValue)):
         raise KernelTypeError(
             f"type: expected a scalar, vector, matrix or struct, got {describe(value)}",
