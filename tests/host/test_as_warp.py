@@ -19,6 +19,13 @@ from warp.optim import Adam
 assert wp is jaxwarp and wp.__name__ == "jaxwarp" and wp.__spec__.name == "jaxwarp"
 assert warp.sparse is jaxwarp.sparse and warp.sparse.__spec__.name == "jaxwarp.sparse"
 assert (Device, Adam) == (jaxwarp.Device, jaxwarp.optim.Adam)
+from warp.render import UsdRenderer  # programs import it and run without drawing
+try:
+    UsdRenderer("stage.usd")
+except ImportError as error:
+    assert "jaxwarp has no renderers" in str(error), error
+else:
+    raise AssertionError
 try:
     import warp.nothing
 except ModuleNotFoundError as error:
