@@ -186,7 +186,7 @@ OF_WARP = {
     "enable_mempools_at_init": Setting(True, (bool,), "Memory on GPUs is JAX's, or from the driver's pool."),
     "enable_tiles_in_stack_memory": Setting(True, (bool, None), "The compiler decides where tiles are."),
     "enable_vector_component_overwrites": Setting(False, (bool,), "Components can always be assigned."),
-    "launch_array_access_mode": Setting(0, (int,), "Arrays of another device are refused.", is_idle=True),
+    "launch_array_access_mode": Setting(0, (int,), "Arrays of another device are refused."),
     "legacy_cpu_linker": Setting(False, (bool,), _PLAIN),
     "legacy_scalar_return_types": Setting(False, (bool,), "Results have Warp's newer types.", is_idle=True),
     "line_directives": Setting(True, (bool,), "`lineinfo` adds line numbers."),

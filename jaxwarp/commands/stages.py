@@ -15,11 +15,12 @@ from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters
 from jaxwarp.passes.checks.checked import checked
 from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.passes.launches.adding import adding
 from jaxwarp.passes.launches.batch import batch
 from jaxwarp.passes.launches.in_records import in_records
 from jaxwarp.passes.launches.same_memory import with_one_for
 from jaxwarp.passes.launches.tells import silent
-from jaxwarp.passes.pipeline import CPU, CUDA, FIX_ROUNDING, PREPARE, Pass
+from jaxwarp.passes.pipeline import CPU, CUDA, DERIVE, PREPARE, Pass
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
@@ -49,8 +50,9 @@ def stages() -> tuple[Stage, ...]:
         Stage("IR", (lower,), "for the types of one call; inlines functions, unrolls; verified"),
         Stage("given twice", (with_one_for,), "outside of JAX: one name for an array that several arguments are given"),
         Stage("launch", (require_in_range,), "what the extents prove wrong is refused"),
-        Stage("rounding", _functions(FIX_ROUNDING), "of what is differentiated: its derivatives round as it does"),
+        Stage("rounding", _functions(DERIVE), "of what is differentiated: its derivatives round as it does"),
         Stage("derivative", (silent, tangent, adjoint), "of either mode and any order"),
+        Stage("sums", (adding,), "outside of JAX: what adds to the gradients themselves"),
         Stage("batch", (batch,), "for vmap: one axis more"),
         Stage("records", (in_records,), "outside of JAX, on fields of records"),
         Stage("checks", (checked,), "assertions; in debug mode, tests before what can fail"),

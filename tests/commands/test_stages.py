@@ -18,7 +18,7 @@ from jaxwarp.commands.main import main
 from jaxwarp.commands.stages import stages
 
 # What other functions call, too, wherever they are (`coarsen` runs while code is emitted); what is part of a stage.
-HELPERS = {"without_failures", "silent", "coarsen"}
+HELPERS = {"without_failures", "silent", "coarsen", "in_order"}
 INSIDE = {"eliminate", "failures_as"}
 
 

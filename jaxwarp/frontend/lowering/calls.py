@@ -284,7 +284,7 @@ def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, vari
     inner.assumed = frame.assumed
     stack.append(overload)
     entered = frame.context.is_entered_nested
-    if entered is None and func.module.startswith("jaxwarp."):
+    if entered is None and (func.module or "").startswith("jaxwarp."):
         frame.context.is_entered_nested = frame.builder.is_nested
     try:
         with frame.context.growth.writing_out(frame.source, overload):
