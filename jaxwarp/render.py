@@ -13,6 +13,7 @@ class UsdRenderer:
 
     @_boundary
     def __init__(self, *args: Any, **options: Any) -> None:
+        del args, options
         _refuse(type(self).__name__)
 
 
@@ -21,6 +22,7 @@ class OpenGLRenderer:
 
     @_boundary
     def __init__(self, *args: Any, **options: Any) -> None:
+        del args, options
         _refuse(type(self).__name__)
 
 
