@@ -194,7 +194,10 @@ def unify_varying(operands: Sequence[Any]) -> list[Any]:
 
 def is_constant_integer(operand: Any) -> bool:
     """Return whether an operand is an integer without axes that is known here, and no matter of other processes."""
-    if isinstance(operand, jax.core.Tracer) or np.ndim(operand) or not np.issubdtype(operand.dtype, np.integer):
+    if isinstance(operand, jax.core.Tracer) or np.ndim(operand):
+        return False
+    dtype = operand.dtype if hasattr(operand, "dtype") else type(operand)  # of `jvp` it may be a number of Python's
+    if not np.issubdtype(dtype, np.integer):
         return False
     return not isinstance(operand, jax.Array) or operand.is_fully_addressable
 

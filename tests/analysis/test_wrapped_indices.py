@@ -10,7 +10,6 @@ from jax import export
 from jax.test_util import check_grads
 
 import jaxwarp as wp
-from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch.derivatives import rules
 from jaxwarp.ir.nodes import Atomic, Load, Store, walk
 from jaxwarp.types import float64 as F
@@ -334,8 +333,8 @@ def test_arrays_in_place():
     np.testing.assert_allclose(call(x, a)[0], by_jax(x, a), rtol=1e-12)
     check_grads(lambda x, a: call(x, a)[0], (x, a), order=1, modes=["fwd", "rev"], rtol=1e-5)
     shared = wp.jax_kernel(in_place_but_shared, in_out_argnames=["a"])
-    with pytest.raises(DifferentiationError, match="may read what another one writes"):
-        jax.make_jaxpr(jax.grad(lambda a: shared(x, a)[0].sum()))(a)
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="two threads have met at an element of a"):
+        jax.grad(lambda a: shared(x, a)[0].sum())(a)
 
 
 @wp.kernel
