@@ -105,9 +105,11 @@ class Builder:
     def store(self, param: Param, indices: Sequence[Value], value: Value) -> None:
         self.append(Store(param, tuple(indices), value, loc=self.loc))
 
-    def atomic(self, kind: str, param: Param, indices: Sequence[Value], *args: Value) -> Value:
+    def atomic(
+        self, kind: str, param: Param, indices: Sequence[Value], *args: Value, takes: bool = False
+    ) -> Value:
         result = Value(param.dtype)
-        self.append(Atomic(result, kind, param, tuple(indices), args, loc=self.loc))
+        self.append(Atomic(result, kind, param, tuple(indices), args, takes, loc=self.loc))
         return result
 
     def if_(

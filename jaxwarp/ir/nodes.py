@@ -193,12 +193,17 @@ class Store(Op):
 
 @dataclass(frozen=True, eq=False)
 class Atomic(_OneResult):
-    """Updates an element; the result is the old value. `args` is (value,), or (expected, new) for "cas"."""
+    """Updates an element; the result is the old value. `args` is (value,), or (expected, new) for "cas".
+
+    Attributes:
+        takes: whether a reverse sweep takes a cotangent that threads share: then it does not matter who gets it.
+    """
 
     kind: str
     param: Param
     indices: tuple[Value, ...]
     args: tuple[Value, ...]
+    takes: bool = False
 
     @property
     def operands(self) -> tuple[Value, ...]:

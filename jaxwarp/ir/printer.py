@@ -90,7 +90,8 @@ class _Printer:
             case Store():
                 self.line(depth, f"store {self.element(op.param, op.indices)}, {self.names[op.value]}")
             case Atomic():
-                text = f"atomic_{op.kind} {self.element(op.param, op.indices)}, {self.use(op.args)}"
+                mark = "!" if op.takes and not self.named else ""
+                text = f"atomic_{op.kind}{mark} {self.element(op.param, op.indices)}, {self.use(op.args)}"
                 self.line(depth, f"{self.define(op.result)} = {text}")
             case Tell():
                 self.line(depth, f"{op.kind} {self.told(op)}")

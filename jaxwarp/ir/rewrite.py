@@ -126,7 +126,7 @@ def rebuild(
         case Atomic():
             rank = len(op.indices)
             indices, args = tuple(operands[:rank]), tuple(operands[rank:])
-            return Atomic(defined[0], op.kind, params.get(op.param, op.param), indices, args, loc=loc)
+            return Atomic(defined[0], op.kind, params.get(op.param, op.param), indices, args, op.takes, loc=loc)
         case Tell():
             return Tell(op.kind, op.texts, op.formats, tuple(operands), loc=loc)
         case If():

@@ -290,4 +290,4 @@ class _Merge(Rewriter):
             case Store():
                 self.emit(Store(param, indices, self.value(op.value), loc=op.loc))
             case Atomic():
-                self.emit(Atomic(op.result, op.kind, param, indices, self.all(op.args), loc=op.loc))
+                self.emit(Atomic(op.result, op.kind, param, indices, self.all(op.args), op.takes, loc=op.loc))

@@ -41,6 +41,7 @@ CASES = {
     "the least": "@0(wp.atomic_min(c, 0, -i))\n    if a0 > -i:\n        out[i] = v * wp.float64(a0 - 1)",
     "the largest": "@0(wp.atomic_max(c, 0, i))\n    wp.atomic_add(out, a0 % 2, v * v)",
     "a list": "@0(wp.atomic_exch(c, 0, i))\n    out[i] = x[wp.max(a0, 0)] * v",
+    "a claim": "@0(wp.atomic_exch(c, i % 2, 1))\n    if a0 == 0:\n        out[i % 2] = v * v",
     "swaps": "@0(wp.atomic_cas(c, 0, i % 2, i))\n    out[a0] = wp.exp(v)",
     "bits": "@0(wp.atomic_or(c, 0, 1 << i))\n    out[i] = v * wp.float64(a0)",
     "in a loop": (
@@ -201,6 +202,18 @@ def test_a_counter_of_floats_is_refused():
     call = wp.jax_kernel(k, num_outputs=2, launch_dims=2, output_dims={"c": 1, "out": 9})
     with pytest.raises(DifferentiationError, match="depends on the order of threads"):
         jax.grad(lambda x: call(x)[1].sum())(X[:2])
+
+
+def test_a_claim_by_floats_is_refused():
+    @wp.kernel
+    def k(x: wp.array[wp.float64], c: wp.array[wp.float64], out: wp.array[wp.float64]):
+        i = wp.tid()
+        if wp.atomic_exch(c, 0, wp.float64(1.0)) == wp.float64(0.0):
+            out[0] = x[i]
+
+    call = wp.jax_kernel(k, num_outputs=2, launch_dims=2, output_dims={"c": 1, "out": 1})
+    with pytest.raises(DifferentiationError, match="depends on the order of threads"):
+        jax.jvp(lambda x: call(x)[1], (X[:2],), (X[:2],))
 
 
 @pytest.mark.parametrize("name", ["places", "read before", "swaps", "in a while"])

@@ -71,7 +71,7 @@ class _Batch(Rewriter):
                 self.emit(Store(self.params[op.param], indices, op.value, loc=op.loc))
             case Atomic() if op.param in self.axis:
                 indices = self.element(op.param, op.indices)
-                self.emit(Atomic(op.result, op.kind, self.params[op.param], indices, op.args, loc=op.loc))
+                self.emit(Atomic(op.result, op.kind, self.params[op.param], indices, op.args, op.takes, loc=op.loc))
             case _:
                 self.copy(op)
 

@@ -50,7 +50,7 @@ class _InRecords(Rewriter):
             case Store():
                 self.emit(Store(param, indices, self.value(op.value), loc=op.loc))
             case Atomic():
-                self.emit(Atomic(op.result, op.kind, param, indices, self.all(op.args), loc=op.loc))
+                self.emit(Atomic(op.result, op.kind, param, indices, self.all(op.args), op.takes, loc=op.loc))
 
     def indices(self, param: Param, indices: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the indices of an element among the words."""

@@ -100,7 +100,6 @@ class _Tangent:
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
         self.products = products_of(kernel)
-        self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
         self.left_out = reads.arrays
         self.finals: dict[Param, Param] = dict(finals or {})
@@ -199,10 +198,11 @@ class _Tangent:
         if op.kind in ("min", "max"):
             self.selection(op)
             return
-        require_plain_accumulation(op, self.used, self.constants)
+        require_plain_accumulation(op, self.used)
         moved = self.tangent(op.args[0])
-        if op.kind == "exch":
-            old = self.builder.atomic("exch", self.tangent_params[op.param], op.indices, self.dense(op.args[0]))
+        if op.takes:
+            zero = self.dense(op.args[0])
+            old = self.builder.atomic("exch", self.tangent_params[op.param], op.indices, zero, takes=True)
             self.tangents[op.result] = old
             return
         if moved is not None:
@@ -309,12 +309,12 @@ def require_locally_constant(op: Call) -> None:
         )
 
 
-def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: Collection[Value] = ()) -> None:
+def require_plain_accumulation(op: Atomic, used: Collection[Value]) -> None:
     """Refuses atomics whose derivative is not known: other kinds than add, and old values that are used.
 
-    Except an exchange for a constant that does not move: the adjoint's way to take a cotangent that threads share.
+    Except the exchange by which a reverse sweep takes a cotangent that threads share.
     """
-    if op.kind == "exch" and op.args[0] in constants:
+    if op.takes:
         return
     if op.kind != "add":
         raise DifferentiationError(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.vjp.activity import Activity
 
 
@@ -22,8 +22,8 @@ def require_no_order(
 ) -> None:
     """Refuses what is active, or says where something active is kept, by a value that an atomic returned.
 
-    Atomics on arrays that are active themselves are not looked at: they are refused for that. Nor are exchanges for a
-    constant, by which adjoints take a cotangent that threads share.
+    Atomics on arrays that are active themselves are not looked at: they are refused for that. Nor are those by which
+    adjoints take a cotangent that threads share.
     """
     if grid is not None and None not in grid and math.prod(n or 0 for n in grid) <= 1:
         return
@@ -34,7 +34,6 @@ def require_no_order(
 
 def deciding_atomics(kernel: Kernel, activity: Activity, used: Iterable[Value]) -> list[Atomic]:
     """Return the atomics whose results decide what moves or where it goes, likewise."""
-    constants = {op.result for op in walk(kernel.body) if isinstance(op, Const)}
     read = set(used)
     sources = [
         op
@@ -42,7 +41,7 @@ def deciding_atomics(kernel: Kernel, activity: Activity, used: Iterable[Value]) 
         if isinstance(op, Atomic)
         and op.result in read
         and op.param not in activity.params
-        and not (op.kind == "exch" and op.args[0] in constants)
+        and not op.takes
     ]
     return _Order(kernel, activity, sources).found() if sources else []
 

@@ -363,7 +363,7 @@ class Adjoint(FirstRun):
             self.builder.store(target, indices, zero)
         else:
             # Several threads may store one value to one element: the cotangent goes to one of them.
-            self.receive(op.param, self.builder.atomic("exch", target, indices, zero), op.value, cotangents)
+            self.receive(op.param, self.builder.atomic("exch", target, indices, zero, takes=True), op.value, cotangents)
 
     def receive(self, param: Param, found: Value, value: Value, cotangents: Cotangents) -> None:
         """Give a value that was written to an array the cotangent of its element.
