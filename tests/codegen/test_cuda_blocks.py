@@ -169,6 +169,48 @@ wp.tile_store(places, wp.tile_argmin(wp.tile_view(t, offset=(120,), shape=(30,))
             np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64), str(dtype))
 
 
+def test_the_first_of_equal_extremes_of_a_view_and_indices_of_any_type(always: None) -> None:
+    """The order of a transposed tile is not that of the array; an index of a loop has the type of its bounds."""
+    turned = """
+t = wp.tile_load(x, shape=(12, 70))
+u = wp.tile_transpose(t)
+wp.tile_store(places, wp.tile_argmax(u))
+wp.tile_store(places, wp.tile_argmin(u), offset=(1,))
+wp.tile_store(y, wp.tile_min(wp.tile_transpose(wp.tile_view(t, offset=(1, 1), shape=(2, 40)))))
+wp.tile_store(x, t + t)
+"""
+    indices = """
+for k in range(wp.uint32(0), wp.uint32(64)):
+    y[k] = float(-k)
+for j in range(wp.int64(0), wp.int64(64)):
+    long[j] = j * j * j * j * j * j * j + (j << wp.int64(40))
+for b in range(wp.uint8(0), wp.uint8(64)):
+    small[b] = b - wp.uint8(70)
+for f in range(wp.int64(2**40), wp.int64(2**40 + 64)):
+    far[f - wp.int64(2**40)] = f
+wp.tile_store(tail, wp.tile_load(tail, shape=(64,)) + wp.tile_ones(shape=(64,), dtype=float))
+"""
+    x = np.zeros((12, 70), np.float32)
+    x[2, 9] = x[9, 2] = 5.0
+    x[3, 1] = x[0, 60] = -4.0
+    x[1, 2:40] = np.copysign(0.0, -1.0)
+    sets = (
+        ("turned", "x: wp.array2d[float], y: wp.array[float], places: wp.array[int]", turned,
+         [x, np.zeros(1, np.float32), np.zeros(2, np.int32)]),
+        ("indices", "y: wp.array[float], long: wp.array[wp.int64], small: wp.array[wp.uint8], far: wp.array[wp.int64], "
+         "tail: wp.array[float]", indices, [np.zeros(64, t) for t in ("f4", "i8", "u1", "i8", "f4")]),
+    )  # fmt: skip
+    for name, arguments, body, given in sets:
+        kernel = replace(prepare(body_kernel(arguments, body).specialize(), fma=False), name=name)
+        code = print_cuda(kernel)
+        assert code.threads > 1
+        hostcuda.compile_host([(kernel, code)], "-O0")
+        expected, got = [a.copy() for a in given], [a.copy() for a in given]
+        interpret(kernel, (1,), expected)
+        hostcuda.run_code(kernel, code, (1,), got)
+        assert all(same_values(a, b) for a, b in zip(got, expected, strict=True)), code.source
+
+
 @pytest.mark.parametrize("name", ["softmax", "turns", "product", "extremes"])
 def test_no_barrier_can_be_left_out(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "EACH", 1)

@@ -5,6 +5,7 @@ All threads run the code outside of nests alike; one of them stores, prints and 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from jaxwarp.codegen.cuda.blocks.barriers import exchanges
 from jaxwarp.codegen.cuda.blocks.folds import LARGEST, SUM
 from jaxwarp.codegen.cuda.blocks.nests import Nest
-from jaxwarp.codegen.cuda.blocks.places import copied_arrays, elements
+from jaxwarp.codegen.cuda.blocks.places import Span, copied_arrays, elements
 from jaxwarp.codegen.cuda.blocks.plan import BlockPlan
 from jaxwarp.codegen.cuda.blocks.products import Product, product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP
@@ -175,7 +176,7 @@ class BlockPrinter(ControlPrinter):
 
     @contextmanager
     def each(self, nest: Nest) -> Iterator[str]:
-        """A loop over the elements that a thread has; the place of an element in row-major order."""
+        """A loop over the elements that a thread has; the place of an element in the order of the nest."""
         span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
         before = self.locals.occupants()
         self.locals.open()
@@ -194,15 +195,15 @@ class BlockPrinter(ControlPrinter):
             step = f" + {self._turn} * {mapping.threads}" if mapping.count > 1 else ""
             self.line(f"const int {flat} = {self.lane}{step};")
         indices = mapping.indices(self.lane, self._turn, flat)
-        tests, at = self.bind(
+        tests = self.bind(
             nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(span.shape)}"]
         )
-        flat = f"{at[0]} * {span.shape[1]} + {at[1]}" if mapping.patch else flat
+        place = flat if self.is_in_order(nest) else _place(span, indices)
         if tests:
             self.line(f"if ({' && '.join(tests)}) {{")
             self.depth += 1
         self._nest = nest
-        yield flat
+        yield place
         self._nest, self._turn, self._inlined = None, "", {}
         while self.depth > depth:
             self.depth -= 1
@@ -210,29 +211,31 @@ class BlockPrinter(ControlPrinter):
         self.locals.close()
         self.locals.restore(before)
 
-    def bind(self, nest: Nest, texts: Sequence[str], tests: list[str]) -> tuple[list[str], list[str]]:
-        """Gives the indices of loops their values.
+    def is_in_order(self, nest: Nest) -> bool:
+        """Return whether a thread comes to its elements in the order of the nest."""
+        loops = [loop for loop in self.plan.places.spans[nest].box if loop >= 0]
+        return not self.plan.places.mapping(nest).patch and loops == sorted(loops)
 
-        Returns:
-            The conditions under which an element is one of the nest's, and names of its indices.
-        """
+    def bind(self, nest: Nest, texts: Sequence[str], tests: list[str]) -> list[str]:
+        """Give the indices of loops their values. Return the conditions under which an element is one of the nest's."""
         span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
-        shape, named = span.shape, list[str]()
+        shape = span.shape
         for axis, (loop, text) in enumerate(zip(span.box, texts, strict=True)):
             name = self.locals.names.fresh((loop >= 0 and nest.indices[loop].name) or "k")
+            cpp_type = CPP_TYPES[nest.indices[loop].type.short] if loop >= 0 else "int"
             if mapping.patch and shape[axis] != _covered(mapping.patch, mapping.threads, axis):
                 tests.append(f"{text} < {shape[axis]}")
             if span.is_own:
                 numbers = nest.ranges[loop]
-                scaled = f"({text}) * {numbers.step}" if numbers.step != 1 else text
+                wide = f"({cpp_type})({text})" if cpp_type != "int" else text
+                scaled = f"({wide}) * {numbers.step}" if numbers.step != 1 else wide
                 self.line(
-                    f"const int {name} = {scaled} + {numbers.start};"
+                    f"const {cpp_type} {name} = {scaled} + {numbers.start};"
                     if numbers.start
-                    else f"const int {name} = {scaled};"
+                    else f"const {cpp_type} {name} = {scaled};"
                 )
             else:
-                self.line(f"const int {name} = {text};")
-            named.append(name)
+                self.line(f"const {cpp_type} {name} = {text};")
             if loop < 0:
                 tests.append(f"{name} == {-1 - loop}")
                 continue
@@ -242,7 +245,7 @@ class BlockPrinter(ControlPrinter):
                 tests.append(f"{name} >= {numbers.start}")
             if not span.is_own and numbers.stop < shape[axis]:
                 tests.append(f"{name} < {numbers.stop}")
-        return tests, named
+        return tests
 
     def element(self, param: Param, indices: Sequence[Value]) -> Expr:
         if param not in self.plan.places.registers:
@@ -337,7 +340,7 @@ class BlockPrinter(ControlPrinter):
             again = self.live.read_from_outside(first)
             self.block(Block((), (*outer, *inner.body.ops), tuple(news)), found, again)
             others = [found[0].name, place, *(x.name for x in found[1:])]
-            for text in self.takes(values, others, not self.plan.places.mapping(nest).patch):
+            for text in self.takes(values, others, self.is_in_order(nest)):
                 self.line(text)
         distance = self.locals.names.fresh("distance")
         self.line(f"for (int {distance} = {WARP // 2}; {distance} > 0; {distance} /= 2) {{")
@@ -388,12 +391,12 @@ class BlockPrinter(ControlPrinter):
         loop, again = product.loop, self.live.read_from_outside(nest.loops[0])
         numbers = self.plan.nests.range_of(loop)
         self.locals.open()
-        index = self.locals.names.fresh(loop.body.params[0].name or "k")
+        index, counter = self.locals.names.fresh(loop.body.params[0].name or "k"), self.locals.names.fresh("step")
+        cpp_type = CPP_TYPES[loop.body.params[0].type.short]
         self.line("#pragma unroll 4" if len(numbers) > 16 else "#pragma unroll")
-        self.line(
-            f"for (int {index} = {numbers.start}; {index} < {numbers.stop}; {index} += {numbers.step}) {{", loop.loc
-        )
+        self.line(f"for (int {counter} = 0; {counter} < {len(numbers)}; ++{counter}) {{", loop.loc)
         self.depth += 1
+        self.line(f"const {cpp_type} {index} = ({cpp_type}){counter} * {numbers.step} + {numbers.start};")
         self.exprs[loop.body.params[0]] = Expr(index, reads=frozenset([index]))
         with self.each(nest):
             held = self.held_sums(sums)
@@ -406,6 +409,12 @@ class BlockPrinter(ControlPrinter):
 
     def held_sums(self, sums: Sequence[tuple[str, Value]]) -> list[Local]:
         return [Local(f"{name}[{self._turn}]", name, CPP_TYPES[v.type.short]) for name, v in sums]
+
+
+def _place(span: Span, indices: Sequence[str]) -> str:
+    """The place of an element in the order of a nest, by the positions along the axes of what it covers."""
+    axes = sorted((axis for axis, loop in enumerate(span.box) if loop >= 0), key=lambda axis: span.box[axis])
+    return functools.reduce(lambda text, axis: f"(({text}) * {span.shape[axis]} + ({indices[axis]}))", axes, "0")
 
 
 def _type(param: Param) -> str:
