@@ -93,9 +93,11 @@ def _shape(name: str, shape: Any, options: dict[str, Any]) -> Any:
     Raises:
         KernelTypeError: neither was given.
     """
-    if shape is None and options.get("n") is None:
-        raise KernelTypeError(f"{name}: the shape is missing", hint=f"write {name}(10) or {name}((3, 4))")
-    return options.pop("n") if shape is None else shape
+    count = options.pop("n", None)
+    if (shape is None) == (count is None):
+        problem = "the shape is missing" if shape is None else "shape and n say the same"
+        raise KernelTypeError(f"{name}: {problem}", hint=f"write {name}(10) or {name}((3, 4))")
+    return count if shape is None else shape
 
 
 def _made(name: str, shape: Any, dtype: Any, value: Any, options: ArrayOptions) -> Any:

@@ -30,6 +30,7 @@ from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.types import (
     Array,
     Element,
+    Id,
     Scalar,
     Struct,
     as_dtype,
@@ -151,6 +152,8 @@ def _by_ids(name: str, data: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
     def number(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [number(v) for v in value]
+        if isinstance(value, Id):
+            value = value.value
         if value is None or isinstance(value, (int, np.integer)):
             return 0 if value is None else value
         if struct_of(type(value)) != kind:

@@ -1,11 +1,13 @@
 """`outputs`: calls that return what functions of JAX return, and decorators of plain Python functions."""
 
 import inspect
+import pickle
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -51,6 +53,11 @@ def test_several_names_are_a_named_tuple():
     found = jax.jit(call)(X)
     assert found._fields == ("total", "plus")
     assert found.total.tolist() == [3.0]
+    again = pickle.loads(pickle.dumps(found))
+    assert type(again) is type(found)
+    assert again.plus.tolist() == found.plus.tolist()
+    program = export.export(jax.jit(call), disabled_checks=wp.export_checks())(X).serialize()
+    assert export.deserialize(program).call(X).total.tolist() == [3.0]
     updating = wp.jax_kernel(both, outputs=("total", "plus"), in_out_argnames="total")
     assert updating(X, jnp.ones(1)).total.tolist() == [4.0]
 

@@ -73,8 +73,10 @@ def test_samples_are_those_of_the_texture_itself(axes):
 def test_an_array_keeps_its_textures_and_none_is_sampled_as_zeros():
     places = wp.array([(0.5, 0.5)], dtype=wp.vec2)
     held = wp.array([wp.Texture2D(np.full((2, 2), 3, np.float32)), None], dtype=wp.Texture2D)
+    numbered = wp.array([wp.Texture2D(np.full((2, 2), 4, np.float32)).id, 0], dtype=wp.Texture2D)
     gc.collect()
     assert samples(held, places, -1.0)[:, 0, 0].tolist() == [3.0, 0.0]
+    assert samples(numbered, places, -1.0)[:, 0, 0].tolist() == [4.0, 0.0]
 
 
 def test_new_texels_are_seen():
@@ -113,6 +115,8 @@ def test_what_is_refused_of_arrays_of_textures():
     with pytest.raises(KernelTypeError, match="expected objects Texture2D, got Texture3D") as caught:
         wp.array([wp.Texture3D(np.zeros((2, 2, 2), np.float32))], dtype=wp.Texture2D)
     assert caught.value.hint
+    with pytest.raises(KernelTypeError, match="expected objects Texture2D, got Texture3D"):
+        wp.array([wp.Texture3D(np.zeros((2, 2, 2), np.float32)).id], dtype=wp.Texture2D)
     places = wp.array([(0.5, 0.5)], dtype=wp.vec2, requires_grad=True)
     held = wp.array([wp.Texture2D(np.zeros((2, 2), np.float32))], dtype=wp.Texture2D)
     out = wp.zeros((1, 1), dtype=wp.vec4, requires_grad=True)

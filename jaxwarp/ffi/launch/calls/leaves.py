@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax import export
 
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import CallParameter
@@ -97,7 +98,15 @@ def _only(results: Iterable[Any]) -> Any:
 
 @cache  # one type for all calls of a name: results of the same names are of one kind of pytree
 def _named_tuple(name: str, names: tuple[str, ...]) -> Any:
-    return namedtuple(name if name.isidentifier() else "Outputs", names)
+    """A type that no module has: pickles and exported programs name it by what it is made of."""
+    made: Any = namedtuple(name if name.isidentifier() else "Outputs", names)
+    made.__reduce__ = lambda self: (_named, (name, names, *self))
+    export.register_namedtuple_serialization(made, serialized_name=f"jaxwarp.{name}({', '.join(names)})")
+    return made
+
+
+def _named(name: str, names: tuple[str, ...], *values: Any) -> Any:
+    return _named_tuple(name, names)(*values)
 
 
 class _Part(NamedTuple):
