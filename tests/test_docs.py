@@ -10,6 +10,8 @@ from pathlib import Path
 import jax
 import pytest
 
+from jaxwarp import config
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     "README.md",
@@ -64,7 +66,18 @@ def blocks(page: str) -> list[tuple[int, str]]:
     return [(text[: m.start(1)].count("\n"), m.group(1)) for m in BLOCK.finditer(text)]
 
 
+@pytest.fixture
+def settings_as_before():
+    """Set what a page has set back: other tests come after it."""
+    before = {name: getattr(config, name) for name in config.SETTINGS}
+    yield
+    for name, value in before.items():
+        if getattr(config, name) != value:
+            setattr(config, name, value)
+
+
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.usefixtures("settings_as_before")
 def test_code_on_the_page(page, capsys):
     scope = {"__name__": f"page_{page}"}
     found = blocks(page)
