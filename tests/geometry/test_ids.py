@@ -12,6 +12,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.arrays.held import Held
+from jaxwarp.arrays.ids import tables
 from jaxwarp.arrays.ids.tables import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
@@ -21,7 +22,7 @@ from jaxwarp.frontend.ids import TABLES
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import ENDLESS, Array, element_scalar, id_leaves, struct_of
+from jaxwarp.types import ENDLESS, id_leaves, struct_of
 from tests.geometry.brute import sphere
 from tests.hostcuda import launch_at
 
@@ -649,8 +650,7 @@ def from_low_addresses(operands):
         elif region.dtype == np.int64 and len(region.shape) == 2:
             rows = region.here.copy()
             types = [type_ for leaf in id_leaves(struct_of(next(kinds))) for _, type_ in leaf]
-            elements = [t.dtype if isinstance(t, Array) else t for t in types]
-            scalars = [element_scalar(e).numpy for e in elements]
+            scalars = [tables._scalar_of(t).numpy for t in types]
             rows[:, 1 : 1 + 3 * len(types) : 3] += [(origins[t] - AllMemory.AT) // t.itemsize for t in scalars]
             found.append(rows)
         else:
@@ -704,7 +704,7 @@ def test_a_launch_looks_at_objects_after_changes_only(monkeypatch):
     looked.clear()
     for _ in range(3):
         assert launched(of_array, [ids]) == [10, 9, 8]
-    assert not looked
+    assert not [value for value in looked if any(value is one for one in (*many, *grids))]  # but those of other tests
     many[0].points = wp.array(plane(5.0).points.numpy(), dtype=wp.vec3)
     assert launched(of_array, [ids]) == [5, 9, 8]
     assert looked
