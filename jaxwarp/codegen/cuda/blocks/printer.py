@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from jaxwarp.codegen.cuda.blocks.barriers import exchanges
@@ -30,6 +30,8 @@ from jaxwarp.ir.nodes import Atomic, Block, Call, For, Load, Op, Param, Store, T
 from jaxwarp.types import Scalar, int32
 
 _UNROLLED = 64
+# How a value takes in another warp's: statements, from the name of the first and the text of the second.
+Step = Callable[[str, str], list[str]]
 
 
 class BlockPrinter(ControlPrinter):
@@ -285,7 +287,7 @@ class BlockPrinter(ControlPrinter):
         self.line(f"{local.cpp_type} {local.name} = {text};")
         return local
 
-    def combine(self, values: Sequence[Local], step: object) -> None:
+    def combine(self, values: Sequence[Local], step: Step | None) -> None:
         """Each thread combines what the warps have, in order."""
         warps = self.plan.threads // WARP
         if warps == 1:
@@ -304,10 +306,10 @@ class BlockPrinter(ControlPrinter):
         self.depth -= 1
         self.line("}")
 
-    def steps(self, values: Sequence[Local], others: Sequence[str], step: object) -> list[str]:
+    def steps(self, values: Sequence[Local], others: Sequence[str], step: Step | None) -> list[str]:
         if step is None:
             return self.takes(values, others)
-        return [text for v, o in zip(values, others, strict=True) for text in step(v.name, o)]  # type: ignore[operator]
+        return [text for v, o in zip(values, others, strict=True) for text in step(v.name, o)]
 
     def takes(self, values: Sequence[Local], others: Sequence[str], in_order: bool = False) -> list[str]:
         """Take another extremum, (value, where in the nest, ...), if it is better, or as good and comes first."""
