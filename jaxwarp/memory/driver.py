@@ -53,6 +53,13 @@ class Driver:
             raise CudaError(f"cu{name}{what} failed: {self._reason(answer[0])}")
         return answer[1] if len(answer) > 1 else None
 
+    def answer(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """Calls a function of the driver and returns all of its results. Errors are those of `call`."""
+        status, *results = self._answer(name, arguments)
+        if status:
+            raise CudaError(f"cu{name} failed: {self._reason(status)}")
+        return results
+
     def asks(self, name: str, *arguments: Any) -> bool:
         """Return whether a query function of the driver reports completion.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,11 +57,18 @@ class ByValue:
             self._kept[contents] = stored
 
     def _filled(self, contents: Contents) -> StoredValues:
+        if self._scope.is_recorded:  # no graph sets values that others find later
+            with self._scope.beside_record():
+                return self._set(self._made(contents), [None] * len(contents), contents)
         with self._lock:
             before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
-        if before is None or stored is None or self._scope.is_recorded or not self._scope.has_alone(stored.memory):
-            # No graph sets values that others find later; and streams need not wait to overwrite what others read.
+        if before is None or stored is None or not self._scope.has_alone(stored.memory):
+            # Streams need not wait to overwrite what others read.
             before, stored = [None] * len(contents), self._made(contents)
+        return self._set(stored, before, contents)
+
+    def _set(self, stored: StoredValues, before: Sequence[bytes | None], contents: Contents) -> StoredValues:
+        """Write the values that are not what the memory held before."""
         self._scope.uses([], [stored.memory])
         for place, old, new in zip(stored.places, before, contents, strict=True):
             if new is not None and new != old:

@@ -11,15 +11,19 @@ from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu.ordering import ContextDriver, Queue, note
 from jaxwarp.memory.region import Region
 
-# What may be asked of the driver meanwhile: kernels, copies and fills on the GPU, and giving back what has ended.
+# What may be asked of the driver meanwhile: kernels, copies and fills on the GPU, nodes with conditions, and what puts
+# no work on a stream.
 _RECORDED = frozenset((
     "LaunchKernelEx", "MemcpyDtoDAsync", "Memcpy2DAsync", "MemsetD8Async", "MemsetD16Async", "MemsetD32Async",
     "MemsetD2D8Async", "MemsetD2D16Async", "MemsetD2D32Async", "EventDestroy", "StreamDestroy", "GraphExecDestroy",
+    "LibraryLoadData", "LibraryGetKernel", "DriverGetVersion", "StreamCreateWithPriority", "StreamGetCaptureInfo",
+    "GraphConditionalHandleCreate", "GraphAddNode", "GraphAddNode_v2", "StreamUpdateCaptureDependencies",
+    "StreamUpdateCaptureDependencies_v2", "StreamBeginCaptureToGraph", "StreamEndCapture",
 ))  # fmt: skip
 
 
 class NotInGraphError(Exception):
-    """The host has a part in it, or memory is made."""
+    """The host has a part in it."""
 
 
 class GraphRecorder:
@@ -28,12 +32,14 @@ class GraphRecorder:
     Attributes:
         reads, writes: the memory that the work reads and writes.
         later: functions that give resources back, called once the recording has ended.
+        kept: the owners of memory that was made meanwhile.
     """
 
     def __init__(self) -> None:
         self.reads: list[Region] = []
         self.writes: list[Region] = []
         self.later: list[Callable[[], None]] = []
+        self.kept: list[Any] = []
 
     def require(self, name: str) -> None:
         """Refuse a driver function that cannot be part of a graph.
@@ -60,7 +66,7 @@ class DriverGraph:
     """
 
     def __init__(self, driver: ContextDriver, handle: Any, recorder: GraphRecorder):
-        self._driver, self._handle = driver, handle
+        self._driver, self._handle, self._kept = driver, handle, recorder.kept
         self.writes = list({id(r.owner): r for r in recorder.writes}.values())
         written = {id(r.owner) for r in self.writes}
         self._reads = list({id(r.owner): r for r in recorder.reads if id(r.owner) not in written}.values())

@@ -23,6 +23,10 @@ class ContextDriver(Protocol):
         """See `Driver.call`."""
         ...
 
+    def answer(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """See `Driver.answer`."""
+        ...
+
     def asks(self, name: str, *arguments: Any) -> bool:
         """See `Driver.asks`."""
         ...

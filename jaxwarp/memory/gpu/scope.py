@@ -9,7 +9,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import jax
@@ -77,6 +77,13 @@ class _Inside:
             return self._made.call(name, *arguments, what=what)
         with self:
             return self._made.call(name, *arguments, what=what)
+
+    def answer(self, name: str, *arguments: Any) -> Sequence[Any]:
+        """See `Driver.answer`."""
+        if _here.recorder is not None:
+            _here.recorder.require(name)
+        with self:
+            return self._made.answer(name, *arguments)
 
     def asks(self, name: str, *arguments: Any) -> bool:
         """See `Driver.asks`."""
@@ -165,6 +172,21 @@ class GpuScope(Outside, CudaScope):
         """True if the work that this thread queues becomes part of a graph."""
         return _here.recorder is not None
 
+    @property
+    def context(self) -> Any:
+        """The device's primary context."""
+        return self._entry._context
+
+    @contextmanager
+    def beside_record(self) -> Iterator[None]:
+        """Return a context in which work happens now, and is no part of the graph that is being recorded."""
+        recorder, _here.recorder = _here.recorder, None
+        try:
+            with self.on_queue(self.main):
+                yield
+        finally:
+            _here.recorder = recorder
+
     def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
         if _here.recorder is not None:
             _here.recorder.note(reads, writes)
@@ -173,7 +195,9 @@ class GpuScope(Outside, CudaScope):
 
     def recorded(self, run: Callable[[], object]) -> DriverGraph | None:
         """Record the work that `run` queues as a graph, without running it. Return None if some of it is not work of
-        this GPU alone."""
+        this GPU alone.
+
+        Memory that it makes is kept by the graph."""
         # While another one is recorded, nobody may use the default stream.
         entry, queue, recorder = self._entry, self.new_queue(is_apart=True), GraphRecorder()
         entry.call("StreamBeginCapture", queue.handle, entry.types.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -206,6 +230,11 @@ class GpuScope(Outside, CudaScope):
         nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
             return dense_region(0, dtype, shape, Owner(None, self))
+        if (recorder := _here.recorder) is not None:  # the bodies of loops may not make memory
+            with self.beside_record():
+                made = self.new(dtype, shape)
+            recorder.kept.append(made.owner)
+            return made
         size, queue = padded(nbytes), self.queue
         address = int(self._entry.call("MemAllocAsync", size, queue.handle, what=f" of {size} bytes"))
         work = PendingWork(queue)
@@ -272,10 +301,11 @@ class GpuScope(Outside, CudaScope):
         found = self._known_values.get(key)
         if found is not None:
             return found
-        made = self.new(_BYTE, (sum(padded(value.nbytes) for value in values),))
-        self.uses([], [made])
-        for at, value in zip(_one_behind_the_other(made.address, values), values, strict=False):
-            self.set_bytes(at, value.tobytes())
+        with self.beside_record() if self.is_recorded else nullcontext():
+            made = self.new(_BYTE, (sum(padded(value.nbytes) for value in values),))
+            self.uses([], [made])
+            for at, value in zip(_one_behind_the_other(made.address, values), values, strict=False):
+                self.set_bytes(at, value.tobytes())
         if len(self._known_values) >= _MOST_VALUES:
             self._known_values.clear()
         self._known_values[key] = made
