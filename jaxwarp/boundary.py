@@ -231,11 +231,22 @@ def is_users(file: str) -> bool:
     return not file.startswith(_hidden())
 
 
-def warn(text: str) -> None:
-    """A warning at the user's line."""
+def _frame_of_user() -> types.FrameType:
     frame = sys._getframe(1)
     while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
+    return frame
+
+
+def line_of_user() -> str:
+    """Return the file and the number of the user's line that is running."""
+    frame = _frame_of_user()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def warn(text: str) -> None:
+    """A warning at the user's line."""
+    frame = _frame_of_user()
     warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
 
 

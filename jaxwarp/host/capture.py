@@ -6,128 +6,22 @@ While a capture is made nothing happens. What cannot be kept is refused: reading
 from __future__ import annotations
 
 import inspect
-import itertools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import Token
-from operator import is_
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from jaxwarp import config
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundaries, guarded, located_call
+from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
+from jaxwarp.host.captured_work import Branch, Graph, Loop, rounds
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
-from jaxwarp.memory.gpu.graphs import DriverGraph
-from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.gpu.scope import GpuScope, device_of, place_of_device
 from jaxwarp.memory.gpu.streams import ScopedStream
-from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
+from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.tensor_owner import note_written
-from jaxwarp.types import int32, struct_of
-
-
-class _Step(NamedTuple):
-    what: str
-    run: Callable[[], object]
-    place: Outside | None
-    objects: Sequence[Any] = ()
-
-
-@guarded
-class Graph:
-    """The work that a capture has recorded, in order. `capture_launch(graph)` runs it.
-
-    If all of it is work of one GPU, it becomes a CUDA graph of the driver at the second launch. The first one loads
-    code.
-    """
-
-    def __init__(self, is_part: bool = False) -> None:
-        self.is_part = is_part  # of another one
-        self._steps: list[_Step] = []
-        self._token: Token[Any] | None = None
-        self._launches = 0
-        self._as_one: DriverGraph | None = None
-        self._seen: list[Any] = []
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"Graph({', '.join(filter(None, (step.what for step in self._steps)))})"
-
-    def add(
-        self, what: str, run: Callable[[], object], place: Outside | None = None, objects: Sequence[Any] = ()
-    ) -> None:
-        """Keeps something to be done; `what` names it, `place` is where all of its work is, on arrays of `objects`."""
-        self._steps.append(_Step(what, run, place, objects))
-
-    def part(self) -> Graph:
-        """A graph for some of what is captured, which is kept as one."""
-        return Graph(is_part=True)
-
-    def run(self) -> None:
-        """Does all of it, or keeps it in the capture that is being made."""
-        if capturing.get() is None and recording.get() is None and self._run_as_one():
-            return
-        for step in self._steps:
-            if not HOST.defers(*step):
-                step.run()
-
-    def _run_as_one(self) -> bool:
-        """Launches the graph of the driver, if there can be one."""
-        place = self._only_place()
-        if place is None or config.mode == "debug":
-            return False
-        with self._lock:
-            self._launches += 1
-            if self._as_one is not None and not _are_same(self._seen, self._fields()):
-                self._as_one, self._launches = None, 1  # meshes have other arrays than when it was recorded
-            if self._launches == 2:
-                self._as_one = place.recorded(self._work)
-                self._seen = self._fields()
-        if self._as_one is None:
-            return False
-        self._as_one.launch(place.queue)
-        note_written(self._as_one.writes)
-        return True
-
-    def _fields(self) -> list[Any]:
-        """Return what the meshes, trees and grids that it uses consist of."""
-        return [leaf for step in self._steps for value in step.objects for leaf in _fields_of(value)]
-
-    def _only_place(self) -> GpuScope | None:
-        places = {step.place for step in self._steps if step.what}
-        place = places.pop() if len(places) == 1 else None
-        return place if isinstance(place, GpuScope) else None
-
-    def _work(self) -> None:
-        for step in self._steps:
-            if step.what:  # others are for tapes
-                step.run()
-
-    def begin(self) -> None:
-        """Start to record work in this graph instead of running it."""
-        self._token = capturing.set(self)
-
-    def end(self) -> None:
-        """Things happen again, or are kept where they were before."""
-        assert self._token is not None
-        capturing.reset(self._token)
-        self._token = None
-
-
-def _fields_of(value: Any) -> Iterator[Any]:
-    for held in vars(value).values():
-        if struct_of(type(held)) is None:
-            yield held
-        else:
-            yield from _fields_of(held)
-
-
-def _are_same(one: list[Any], other: list[Any]) -> bool:
-    return len(one) == len(other) and all(map(is_, one, other))
+from jaxwarp.types import int32
 
 
 def _require_outside(what: str) -> None:
@@ -180,7 +74,7 @@ def capture_begin(device: Any = None, **options: Any) -> None:
             "capture_begin: a tape is recording, and nothing that is captured has happened",
             hint="capture first, and launch the capture in the with of the tape",
         )
-    Graph().begin()
+    Graph(None if device is None else place_of_device(device, "capture_begin")).begin()
 
 
 @located_call
@@ -220,19 +114,36 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
 Body = Callable[..., Any] | Graph
 
 
-def _captured(what: str, body: Body, arguments: dict[str, Any]) -> Graph:
+def _captured(what: str, capture: Graph, body: Body | None, arguments: dict[str, Any]) -> Graph | None:
     """A body as a graph, while a capture is made."""
-    if isinstance(body, Graph):
+    if body is None or isinstance(body, Graph):
         return body
     if not callable(body):
         raise KernelTypeError(f"{what}: expected a function or a graph, got {body!r}", hint="pass a function")
-    made = Graph(is_part=True)
+    made = capture.part()
     made.begin()
     try:
         body(**arguments)
     finally:
         made.end()
     return made
+
+
+def _require_there(what: str, flag: HostArray, capture: Graph, bodies: Sequence[Graph | None]) -> None:
+    """
+    Raises:
+        KernelTypeError: a condition is on another device than the capture, or the work that it decides about.
+    """
+    where, place = "the capture", capture.place
+    if place is None:
+        where = "the work of the body"
+        gpus = {p for body in bodies if body is not None for p in body.places() if isinstance(p, GpuScope)}
+        place = gpus.pop() if len(gpus) == 1 else flag.scope
+    if flag.scope is not place:
+        raise KernelTypeError(
+            f"{what}: condition: expected an array on {device_of(place)}, where {where} is, got one on {flag.device}",
+            hint=f"make it there: zeros(1, dtype=int, device={str(device_of(place))!r})",
+        )
 
 
 def _run(what: str, body: Body, arguments: dict[str, Any]) -> None:
@@ -320,19 +231,16 @@ def capture_if(
         return
     HOST.require_untraced("a capture", "used")
     flag = _condition("capture_if", condition)
-    if capturing.get() is None:
+    capture = capturing.get()
+    if capture is None:
         body = on_true if flag.list()[0] else on_false
         if body is not None:
             _run("capture_if", body, arguments)
         return
-    graphs = [None if body is None else _captured("capture_if", body, arguments) for body in (on_false, on_true)]
-
-    def decide() -> None:
-        graph = graphs[bool(flag.list()[0])]
-        if graph is not None:
-            graph.run()
-
-    HOST.defers("if", decide)
+    assert isinstance(capture, Graph)
+    bodies = [_captured("capture_if", capture, body, arguments) for body in (on_true, on_false)]
+    _require_there("capture_if", flag, capture, bodies)
+    Branch(flag, *bodies).keep("if")
 
 
 @located_call
@@ -359,30 +267,27 @@ def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **
         handle = _condition("capture_while", condition, ArrayHandle)
         program_now().repeat(handle, _traced_body("capture_while", while_body, arguments), most)
         return
-    rounds = range(most) if most is not None else itertools.count()
     if scope is not HOST:
-        for _ in rounds:
+        for _ in rounds(most):
             if not _holds("capture_while", condition):
                 break
             _run("capture_while", while_body, arguments)
         return
     HOST.require_untraced("a capture", "used")
     flag = _condition("capture_while", condition)
-    if capturing.get() is None:
-        for _ in rounds:
+    capture = capturing.get()
+    if capture is None:
+        for _ in rounds(most):
             if not flag.list()[0]:
                 break
             _run("capture_while", while_body, arguments)
         return
-    graph = _captured("capture_while", while_body, arguments)
-
-    def repeat() -> None:
-        for _ in range(most) if most is not None else itertools.count():
-            if not flag.list()[0]:
-                break
-            graph.run()
-
-    HOST.defers("while", repeat)
+    assert isinstance(capture, Graph)
+    body = _captured("capture_while", capture, while_body, arguments)
+    if body is None:
+        raise KernelTypeError("capture_while: expected a function or a graph, got None", hint="pass a function")
+    _require_there("capture_while", flag, capture, [body])
+    Loop(flag, body, most).keep("while")
 
 
 def is_conditional_graph_supported() -> bool:

@@ -58,7 +58,8 @@ typedef struct Op {
   uint64_t a, b, c, d, e, f;
   struct Op *next;
 } Op;
-typedef struct { uint64_t stream, put, done; Op *first, *last; } Queue;
+// `recorded`: the number of the graph that the stream is being recorded into, counted from one.
+typedef struct { uint64_t stream, put, done; Op *first, *last; int is_apart, recorded; } Queue;
 typedef struct { Queue *queue; uint64_t behind; int lives, timed; } Event;
 static Queue queues[QUEUES];
 static Event events[EVENTS];
@@ -82,15 +83,18 @@ static void advance(Queue *queue, uint64_t until) {
 static void advance_all(void) {
   for (int i = 0; i < queue_count; ++i) advance(&queues[i], queues[i].put);
 }
-// Graphs: what was put on a stream that is recorded.
-enum { MOST_GRAPHS = 64, MOST_NODES = 64 };
-static struct { Op nodes[MOST_NODES]; int count, lives; } graphs[MOST_GRAPHS];
-static uint64_t recorded = 0, apart = 0;  // the last stream that does not wait for the default one
-static int graph_count = 0, graphs_live = 0;
+// Graphs: what was put on a stream that is recorded. `behind`: what comes next does not wait for the last node.
+enum { MOST_GRAPHS = 1024, MOST_NODES = 128, MOST_CONDITIONS = 512 };
+static struct { Op nodes[MOST_NODES]; int count, is_body, is_behind, is_broken; } graphs[MOST_GRAPHS];
+// What nodes look at: the graph of each, its value, whether something has set it since the node looked, its nodes.
+static struct { int graph, value, is_set, nodes; void *bodies[2]; } conditions[MOST_CONDITIONS];
+static int graph_count = 0, graphs_live = 0, condition_count = 0;
 int fake_graphs(void) { return graphs_live; }
 static void put(const void *stream, Op op) {
-  if (recorded && (uint64_t)(uintptr_t)stream == recorded) {
-    graphs[graph_count].nodes[graphs[graph_count].count++] = op;
+  const int number = queue_of(stream)->recorded;
+  if (number) {
+    if (graphs[number - 1].is_behind || graphs[number - 1].count == MOST_NODES) graphs[number - 1].is_broken = 1;
+    else graphs[number - 1].nodes[graphs[number - 1].count++] = op;
     return;
   }
   if (!lazy) { op.work(&op); return; }
@@ -177,11 +181,16 @@ static int Pop(void **context) {
   depth -= depth > 0, --held;
   return fails("cuCtxPopCurrent");
 }
+enum { MOST_TEXTS = 4096 };
+static char *texts[MOST_TEXTS];
+// The PTX text of a kernel; null if it is machine code.
+const char *fake_text(intptr_t kernel) { return kernel - 1000 < MOST_TEXTS ? texts[kernel - 1000] : 0; }
 static int LibraryLoad(void **library, const void *code, const int *options, void *const *values, unsigned count,
                        const int *o, void *const *v, unsigned n) {
   if (count || n) return 1;
   BEGIN("cuLibraryLoadData");
   say("load %.3s\n", (const char *)code + 1);
+  if (libraries + 1 < MOST_TEXTS && strncmp((const char *)code, "\n.version", 9) == 0) texts[libraries + 1] = strdup(code);
   *library = (void *)++libraries;
   return 0;
 }
@@ -210,6 +219,7 @@ static int Alloc(uint64_t *address, size_t bytes) {
 static int AllocAsync(uint64_t *address, size_t bytes, void *stream) {
   if (bytes == 0) return 1;
   BEGIN("cuMemAllocAsync");
+  if (queue_of(stream)->recorded) return 900;  // the package makes no such nodes, and bodies may not have them
   *address = (uint64_t)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
   memset((void *)(uintptr_t)*address, 0xa5, bytes);
   say("alloc %zu stream %llx\n", bytes, (Hex)(uintptr_t)stream), ++held;
@@ -302,7 +312,7 @@ static int IsCapturing(void *stream, int *status) {
   return fails("cuStreamIsCapturing");
 }
 static int Synchronize(void *stream) {
-  if ((uint64_t)(uintptr_t)stream == captured) return 900;
+  if ((uint64_t)(uintptr_t)stream == captured || queue_of(stream)->recorded) return 900;
   BEGIN("cuStreamSynchronize");
   say("synchronize %llx\n", (Hex)(uintptr_t)stream);
   Queue *queue = queue_of(stream);
@@ -331,8 +341,8 @@ static int StreamQuery(void *stream) {
 static int StreamCreate(void **stream, unsigned flags, int priority) {
   BEGIN("cuStreamCreateWithPriority");
   if (flags > 1) return 1;
-  apart = flags ? FIRST_STREAM + created : apart;
   *stream = (void *)(intptr_t)(FIRST_STREAM + created++), ++created_lives;
+  queue_of(*stream)->is_apart = flags;
   say("stream %llx priority %d\n", (Hex)(uintptr_t)*stream, priority);
   return 0;
 }
@@ -343,21 +353,121 @@ static int StreamDestroy(void *stream) {
 }
 static int BeginCapture(void *stream, int mode) {
   BEGIN("cuStreamBeginCapture");
-  if (mode != 2 || recorded || graph_count == MOST_GRAPHS || (uint64_t)(uintptr_t)stream != apart) return 1;
-  recorded = (uint64_t)(uintptr_t)stream;
-  say("record into graph %llx\n", (Hex)recorded);
+  Queue *queue = queue_of(stream);
+  if (mode != 2 || queue->recorded || graph_count == MOST_GRAPHS || !queue->is_apart) return 1;
+  queue->recorded = ++graph_count;
+  say("record into graph %llx\n", (Hex)(uintptr_t)stream);
+  return 0;
+}
+static int CaptureToGraph(void *stream, void *graph, void **before, void *edges, size_t count, int mode) {
+  BEGIN("cuStreamBeginCaptureToGraph");
+  Queue *queue = queue_of(stream);
+  const int number = (int)(intptr_t)graph;
+  if (mode != 2 || queue->recorded || !queue->is_apart || before || edges || count) return 1;
+  if (number < 1 || number > graph_count || !graphs[number - 1].is_body || graphs[number - 1].count) return 1;
+  queue->recorded = number;
+  say("record body %llx\n", (Hex)(uintptr_t)stream);
   return 0;
 }
 static int EndCapture(void *stream, void **graph) {
-  if (!recorded || (uint64_t)(uintptr_t)stream != recorded) return 1;
-  recorded = 0;
-  graphs[graph_count].lives = 1, ++graphs_live;
-  *graph = (void *)(intptr_t)++graph_count;
-  say("graph of %d\n", graphs[graph_count - 1].count);
-  return fails("cuStreamEndCapture") ? 901 : 0;
+  const int number = queue_of(stream)->recorded;
+  if (!number) return 1;
+  queue_of(stream)->recorded = 0;
+  if (!graphs[number - 1].is_body) ++graphs_live;
+  *graph = (void *)(intptr_t)number;
+  say("%s of %d\n", graphs[number - 1].is_body ? "body" : "graph", graphs[number - 1].count);
+  return fails("cuStreamEndCapture") || graphs[number - 1].is_broken ? 901 : 0;
+}
+// A node is named by its graph and its place in it.
+static void *node_of(int graph) { return (void *)(intptr_t)(graph * 1000 + graphs[graph - 1].count); }
+static int CaptureInfo(void *stream, int *status, uint64_t *id, void **graph, void *const **before,
+                       const void **edges, size_t *count) {
+  BEGIN("cuStreamGetCaptureInfo");
+  static _Thread_local void *last;
+  static const char no_data[8];  // about the edge
+  const int number = queue_of(stream)->recorded;
+  *status = number != 0;
+  if (!number) return 0;
+  last = node_of(number);
+  *id = number, *graph = (void *)(intptr_t)number, *before = &last, *count = graphs[number - 1].count != 0;
+  if (edges) *edges = no_data;
+  return 0;
+}
+static int NewCondition(uint64_t *handle, void *graph, void *context, unsigned value, unsigned flags) {
+  BEGIN("cuGraphConditionalHandleCreate");
+  if (value || flags || (intptr_t)context != current || condition_count == MOST_CONDITIONS || version < 12040) return 1;
+  conditions[condition_count].graph = (int)(intptr_t)graph;
+  *handle = ++condition_count;
+  return 0;
+}
+// What the function of the device does: launches that set conditions call it when they run.
+void fake_set_condition(uint64_t handle, unsigned value) {
+  if (handle < 1 || handle > (uint64_t)condition_count) { say("NO SUCH CONDITION\n"); return; }
+  conditions[handle - 1].value = value, conditions[handle - 1].is_set = 1;
+}
+static void run_graph(void *graph) {
+  const int at = (int)(intptr_t)graph - 1;
+  for (int i = 0; i < graphs[at].count; ++i) { Op op = graphs[at].nodes[i]; op.work(&op); }
+}
+static int answer(int at) {
+  if (!conditions[at].is_set) say("NOBODY HAS SET THE CONDITION\n");
+  const int is_held = conditions[at].is_set && conditions[at].value;
+  conditions[at].is_set = 0;
+  return is_held;
+}
+static void do_condition(Op *op) {
+  const int at = (int)op->a;
+  int rounds = 0;
+  if (op->b == 0) {
+    void *body = conditions[at].bodies[!answer(at)];
+    if (body) run_graph(body);
+    return;
+  }
+  while (answer(at)) {
+    if (++rounds > 100000) { say("ENDLESS\n"); return; }
+    run_graph(conditions[at].bodies[0]);
+  }
+}
+typedef struct {
+  int type, reserved0[3];
+  union {
+    struct { uint64_t handle; int type; unsigned size; void **bodies; void *context; } condition;
+    long long reserved1[29];
+  } of;
+  long long reserved2;
+} Node;
+static int AddNode(void **node, void *graph, void *const *before, const void *edges, size_t count, Node *described) {
+  BEGIN("cuGraphAddNode");
+  const int number = (int)(intptr_t)graph, at = (int)described->of.condition.handle - 1;
+  const int kind = described->of.condition.type, size = (int)described->of.condition.size;
+  if (described->type != 13 || edges || at < 0 || at >= condition_count) return 1;
+  // A launch that comes before it in the same graph has set its condition.
+  if (conditions[at].graph != number || conditions[at].nodes++ || count != 1 || *before != node_of(number)) return 1;
+  if ((intptr_t)described->of.condition.context != current || kind < 0 || kind > 1 || size < 1) return 1;
+  if (size > (kind == 0 && version >= 12080 ? 2 : 1) || graph_count + size > MOST_GRAPHS) return 1;
+  if (graphs[number - 1].count == MOST_NODES) return 1;
+  for (int i = 0; i < size; ++i) {
+    graphs[graph_count].is_body = 1;
+    conditions[at].bodies[i] = (void *)(intptr_t)++graph_count;
+  }
+  described->of.condition.bodies = conditions[at].bodies;
+  graphs[number - 1].nodes[graphs[number - 1].count++] = (Op){do_condition, at, kind};
+  graphs[number - 1].is_behind = 1;
+  *node = node_of(number);
+  say("%s of %d\n", kind ? "while" : "if", size);
+  return 0;
+}
+static int NextWaitsFor(void *stream, void **nodes, const void *edges, size_t count, unsigned flags) {
+  BEGIN("cuStreamUpdateCaptureDependencies");
+  const int number = queue_of(stream)->recorded;
+  if (!number || edges || count != 1 || flags != 1 || *nodes != node_of(number)) return 1;
+  graphs[number - 1].is_behind = 0;
+  return 0;
 }
 static int Instantiate(void **exec, void *graph, uint64_t flags) {
   BEGIN("cuGraphInstantiate");
+  for (int i = 0; i < condition_count; ++i)
+    if (conditions[i].graph == (int)(intptr_t)graph && conditions[i].nodes != 1) return 1;
   *exec = graph, ++graphs_live;
   return flags ? 1 : 0;
 }
@@ -438,6 +548,9 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
       {"cuPointerGetAttribute", PointerAttribute},
       {"cuMemHostAlloc", HostAlloc}, {"cuMemFreeHost", FreeHost}, {"cuMemcpyPeerAsync", CopyPeer},
       {"cuCtxSynchronize", SynchronizeContext}, {"cuStreamQuery", StreamQuery},
+      {"cuStreamBeginCaptureToGraph", CaptureToGraph}, {"cuStreamGetCaptureInfo", CaptureInfo},
+      {"cuGraphConditionalHandleCreate", NewCondition}, {"cuGraphAddNode", AddNode},
+      {"cuStreamUpdateCaptureDependencies", NextWaitsFor},
       {"cuStreamBeginCapture", BeginCapture}, {"cuStreamEndCapture", EndCapture}, {"cuGraphDestroy", GraphDestroy},
       {"cuGraphInstantiate", Instantiate}, {"cuGraphInstantiateWithFlags", Instantiate},
       {"cuGraphExecDestroy", ExecDestroy}, {"cuGraphLaunch", GraphLaunch},

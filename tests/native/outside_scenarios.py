@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from native import structure_scenarios, tree_scenarios
+from native import conditional_scenarios, structure_scenarios, tree_scenarios
 from native.pretended import Gpus
 
 import jaxwarp as wp
@@ -1965,6 +1965,7 @@ SCENARIOS = [
     runs,
     spatial_queries,
     *tree_scenarios.SCENARIOS,
+    *conditional_scenarios.SCENARIOS,
     structures,
     optimisers,
     jax_arrays,

@@ -15,6 +15,7 @@ from ctypes import CFUNCTYPE, POINTER, c_int32, c_int64, c_long, c_uint, c_uint6
 from pathlib import Path
 
 import hostcuda
+from native import ptx
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -60,7 +61,9 @@ class Gpus:
         from jaxwarp.ffi.launch import code, on_memory
 
         self.driver = ctypes.CDLL("libcuda.so.1")
-        self.driver.fake_log.restype = ctypes.c_char_p
+        self.driver.fake_log.restype = self.driver.fake_text.restype = ctypes.c_char_p
+        self.driver.fake_text.argtypes = [ctypes.c_void_p]
+        self.driver.fake_set_condition.argtypes = [c_uint64, c_uint]
         self.registers = 32  # of every kernel
         self._kept, self._numbers, self._failed = {}, itertools.count(1), []
         self._codes, self._kernels, self._functions = {}, {}, {}
@@ -97,6 +100,9 @@ class Gpus:
 
     def _arguments(self, kernel, blocks, threads, parameters):
         """What the driver is given, as the driver reads it when it is called."""
+        text = self.driver.fake_text(kernel)
+        if text is not None:
+            return text.decode(), ptx.given(text.decode(), parameters)
         ir, code = self._functions[kernel]
         count = len(ir.params)
         number = c_int32 if code.index_bits == 32 else c_int64
@@ -111,7 +117,12 @@ class Gpus:
 
     def _run(self, number):
         try:
-            hostcuda.launch_at(*self._kept[number])  # more than once, in graphs
+            run, kept = hostcuda.launch_at, self._kept[number]
+            if isinstance(kept[0], str):
+                assert len(kept) == 2
+                ptx.run(*kept, {"cudaGraphSetConditional": self.driver.fake_set_condition})
+            else:
+                run(*kept)  # more than once, in graphs
         except BaseException:
             self._failed.append(traceback.format_exc())
 
