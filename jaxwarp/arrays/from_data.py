@@ -26,6 +26,7 @@ from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
 from jaxwarp.memory.region import Region, array_region, dense_strides, require_unmasked
+from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.types import (
     Array,
@@ -180,7 +181,9 @@ def _of_program(name: str, ptr: Address, dtype: Any, shape: Any, strides: Any) -
     return ptr.array.placed(Array(element, len(full) - len(element_shape(element))), full)
 
 
-def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
+def _of_data(
+    name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool, is_moved: bool = False
+) -> HostArray:
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
         raise KernelTypeError(
             f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}",
@@ -230,7 +233,7 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
     region = array_region(shaped) if is_shared else fresh(array_region(shaped))
     made = HostArray(name, type_, region, is_writable, kept)
-    if not is_shared and capturing.get() is not None:  # launches of the capture begin with the data
+    if not (is_shared or is_moved) and capturing.get() is not None:  # launches of the capture begin with the data
         HOST.write(made.region, shaped)
     return made
 
@@ -275,8 +278,15 @@ def _placed(
         return shared if shape is None else shared.reshape(shape)
     if where is not HOST and shape is None and (dtype is Any or as_dtype(dtype) == data.dtype):
         return data.new_like(place).assign(data)
-    made = _of_data(name, data.to("cpu") if where is not HOST else data, dtype, shape, copy=True)
-    return made if place is HOST else made.new_like(place).assign(made)
+    is_moved = place is not HOST
+    made = _of_data(name, data.to("cpu") if where is not HOST else data, dtype, shape, copy=True, is_moved=is_moved)
+    if not is_moved:
+        return made
+    moved = made.new_like(place)
+    if capturing.get() is None or made.region.dtype.names:
+        return moved.assign(made)
+    place.write(moved.region, view_of(made.region))
+    return moved
 
 
 def _struct_of(data: Any) -> Struct | None:

@@ -161,7 +161,7 @@ def launch_at_once(
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
     place, queue = place_of(target, parts), target.queue
-    if queue is not None and isinstance(place, GpuScope):
+    if queue is not None and isinstance(place, GpuScope) and not place.is_recorded:  # a graph is on one stream
         with place.on_queue(queue):
             launch_at_once(kernel, dim, parts, block_dim, is_recorded, Target(place, None))
         return
@@ -362,15 +362,13 @@ def _capture(
 
 
 def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
-    """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise, or if a
-    stream was requested."""
+    """Return the place of a launch if all its arrays are jaxwarp arrays in that place. Return None otherwise."""
     arrays = [value for value in given if isinstance(value, HostArray)]
     is_plain = all(
         isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) or _is_fixed(v) for v in given
     )
     place = place_of(target, given)
-    is_alone = target.queue is None and all(a.scope is place for a in arrays)
-    return place if is_plain and is_alone else None
+    return place if is_plain and all(a.scope is place for a in arrays) else None
 
 
 def _is_fixed(value: Any) -> bool:

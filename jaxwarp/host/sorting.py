@@ -21,7 +21,7 @@ from jaxwarp.host.checks import (
     require_scalars,
     short,
 )
-from jaxwarp.memory.host_scope import HOST, require_settled
+from jaxwarp.memory.host_scope import HOST, require_settled, scope_of
 from jaxwarp.native.library import sort_order
 from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
 
@@ -64,7 +64,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
             sums = np.cumsum(values, axis=0, dtype=values.dtype)
         put(target, sums if inclusive else np.concatenate([np.zeros_like(sums[:1]), sums[:-1]]))
 
-    HOST.change(what, scan, [source.region], [target.region])
+    HOST.change(what, scan, [source.region], [target.region], scope_of(target.region))
 
 
 def _ordered(keys: np.ndarray) -> np.ndarray:
@@ -140,7 +140,7 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         put(key_array, found[order])
 
     regions = [key_array.region, value_array.region]
-    HOST.change(what, sort, regions, regions)
+    HOST.change(what, sort, regions, regions, scope_of(key_array.region))
 
 
 def _require_room(what: str, keys: Any, values: Any, count: int) -> None:
@@ -305,5 +305,5 @@ def runlength_encode(
             put(number, np.array([runs], np.int32))
 
     written = [a.region for a in (found, lengths, number) if a is not None]
-    HOST.change(what, encode, [source.region], written)
+    HOST.change(what, encode, [source.region], written, scope_of(source.region))
     return runs if number is None else number

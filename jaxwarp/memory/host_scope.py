@@ -197,13 +197,17 @@ class Outside(Scope):
 
     def write(self, target: Region, values: np.ndarray) -> None:
         kept = values.copy() if capturing.get() is not None else values
-        if self.defers("assign", lambda: self.write(target, kept)):
+        if self.defers("assign", lambda: self.write_kept(target, kept), self):
             return
         tape = recording.get()
         if tape is not None:
             for leaf, numbers in zip(target.leaves, leaves_of(values.copy()), strict=True):
                 tape.record_constant(leaf, numbers)
         self.move(target, array_region(values))
+
+    def write_kept(self, target: Region, values: np.ndarray) -> None:
+        """Do what a capture has kept: the values never change."""
+        self.write(target, values)
 
     def copy(self, target: Region, source: Region) -> None:
         if self.defers("copy", lambda: self.copy(target, source), self if scope_of(source) is self else None):

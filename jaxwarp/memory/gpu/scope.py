@@ -201,23 +201,24 @@ class GpuScope(Outside, CudaScope):
         # While another one is recorded, nobody may use the default stream.
         entry, queue, recorder = self._entry, self.new_queue(is_apart=True), GraphRecorder()
         entry.call("StreamBeginCapture", queue.handle, entry.types.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
-        _here.recorder = recorder
-        is_whole = False
+        graph = handle = None
         try:
-            with self.on_queue(queue), suppress(NotInGraphError):
-                run()
-                is_whole = True
+            try:
+                _here.recorder = recorder
+                with self.on_queue(queue):
+                    run()
+            finally:
+                _here.recorder = None
+                graph = self._ended(queue)
+                for give_back in recorder.later:
+                    give_back()
+            if graph is not None:
+                handle = entry.call("GraphInstantiate", graph, 0)
+        except NotInGraphError:
+            pass
         finally:
-            _here.recorder = None
-            graph = self._ended(queue)
-            for give_back in recorder.later:
-                give_back()
-        if graph is None:
-            return None
-        try:
-            handle = entry.call("GraphInstantiate", graph, 0) if is_whole else None
-        finally:
-            entry.call("GraphDestroy", graph)
+            if graph is not None:
+                entry.call("GraphDestroy", graph)
         return None if handle is None else DriverGraph(entry, handle, recorder)
 
     def _ended(self, queue: Queue) -> Any:
@@ -337,6 +338,14 @@ class GpuScope(Outside, CudaScope):
 
     def exposed(self, region: Region) -> None:
         expose(region)
+
+    def write_kept(self, target: Region, values: np.ndarray) -> None:
+        if not self.is_recorded:
+            self.write(target, values)
+            return
+        with self.beside_record():
+            source = self.uploaded(np.ascontiguousarray(values))
+        self.duplicate(target, source)
 
     def duplicated(self, region: Region) -> Region:
         """A copy in new memory."""
