@@ -74,6 +74,19 @@ def test_branches_and_loops_are_decided_at_each_launch():
     assert wp.is_conditional_graph_supported()
 
 
+def test_the_lines_of_a_capture():
+    """A graph says what is run step by step, and which line asked for it."""
+    n, x = wp.array([1], dtype=int), wp.zeros(1)
+    with wp.ScopedCapture() as capture:
+        wp.launch(grow, dim=1, inputs=[x, 1.0])
+        wp.capture_while(n, lambda: wp.launch(count_down, dim=1, inputs=[n]))
+    first, second = capture.graph.explain().splitlines()
+    line = test_the_lines_of_a_capture.__code__.co_firstlineno + 4
+    assert first == f"by itself: launch of grow ({__file__}:{line})"
+    assert second == f"by itself: while ({__file__}:{line + 1})"
+    assert wp.Graph().explain() == "nothing"
+
+
 def test_a_graph_in_a_graph():
     x = wp.zeros(2)
     with wp.ScopedCapture() as inner:

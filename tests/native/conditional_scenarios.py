@@ -44,6 +44,60 @@ def shift(x: wp.array(dtype=wp.vec3), by: wp.vec3, m: wp.mat22):
     x[i] = x[i] + by * m[1, 0]
 
 
+@wp.kernel
+def move(x: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    x[i] = 0.9 * x[i]
+
+
+@wp.kernel
+def count_near(grid: wp.HashGrid, x: wp.array(dtype=wp.vec3), near: wp.array(dtype=float)):
+    i = wp.tid()
+    count = 0.0
+    for j in wp.hash_grid_query(grid, x[i], 0.3):
+        if wp.length(x[j] - x[i]) < 0.3:
+            count += 1.0
+    near[i] = count
+
+
+@wp.kernel
+def nearest(mesh: wp.Mesh, x: wp.array(dtype=wp.vec3), distances: wp.array(dtype=float)):
+    i = wp.tid()
+    at = wp.vec3(2.0) - x[i]
+    query = wp.mesh_query_point_no_sign(mesh, at, 100.0)
+    distances[i] = wp.length(wp.mesh_eval_position(mesh, query.face, query.u, query.v) - at)
+
+
+def structures_in_a_loop(device, is_captured, size=90):
+    """Runs a loop that moves points, rebuilds a grid of them, refits a mesh of them and searches both. Return a
+    function for the results."""
+    places = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
+    x, n = wp.array(places, dtype=wp.vec3, device=device), wp.zeros(1, dtype=int, device=device)
+    near, distances = (wp.zeros(size, dtype=float, device=device) for _ in range(2))
+    mesh = wp.Mesh(x, wp.array(np.arange(size), dtype=int, device=device))
+    grid = wp.HashGrid(8, 8, 8, device=device)
+    grid.build(x, 0.3)
+
+    def body():
+        wp.launch(move, size, [x], device=device)
+        grid.build(x, 0.3)
+        mesh.refit()
+        wp.launch(count_near, size, [grid, x], [near], device=device)
+        wp.launch(nearest, size, [mesh, x], [distances], device=device)
+        wp.launch(count_down, 1, [n], device=device)
+
+    if is_captured:
+        with wp.ScopedCapture(device) as capture:
+            wp.capture_while(n, body)
+    for k in (2, 1, 3):
+        n.fill_(k)
+        if is_captured:
+            wp.capture_launch(capture.graph)
+        else:
+            wp.capture_while(n, body)
+    return lambda: [a.numpy() for a in (x, near, distances, n)]
+
+
 class Program:
     """Arrays on a device, and steps on them, which do the same whether they are captured or not."""
 
@@ -278,6 +332,14 @@ def bodies_that_never_ran(gpus):
     assert program.x.list() == [1.0, 2.0, 3.0, 0.0, 0.0]
 
 
+def structures_are_rebuilt_in_loops(gpus):
+    """A grid that is built and a mesh that is refitted in a body are part of the one graph."""
+    found = structures_in_a_loop(DEVICE, is_captured=True)
+    assert gpus.log()[-1].startswith("graph")
+    for one, other in zip(found(), structures_in_a_loop(DEVICE, is_captured=False)(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def what_divides_a_capture(gpus):
     """Work of the host divides a capture; what is before and behind it are graphs, and the text says which line it is.
     A loop with such work is run by the host."""
@@ -366,6 +428,7 @@ SCENARIOS = [
     graphs_as_bodies,
     memory_of_graphs,
     bodies_that_never_ran,
+    structures_are_rebuilt_in_loops,
     what_divides_a_capture,
     conditions_elsewhere_are_refused,
     failures_of_nodes,
