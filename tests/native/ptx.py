@@ -17,9 +17,7 @@ def _entry(text):
 
 def given(text, parameters):
     """The arguments of a launch, which the driver has the addresses of."""
-    return {
-        name: kind.from_address(parameters[i]).value for i, (name, kind) in enumerate(_entry(text)[0])
-    }
+    return {name: kind.from_address(parameters[i]).value for i, (name, kind) in enumerate(_entry(text)[0])}
 
 
 def run(text, arguments, functions):
