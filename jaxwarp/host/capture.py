@@ -14,7 +14,7 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
-from jaxwarp.host.captured_work import Branch, Graph, Loop, rounds
+from jaxwarp.host.captured_work import CapturedBranch, Graph, CapturedLoop, rounds
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
 from jaxwarp.memory.gpu.scope import GpuScope, device_of, place_of_device
@@ -240,7 +240,7 @@ def capture_if(
     assert isinstance(capture, Graph)
     bodies = [_captured("capture_if", capture, body, arguments) for body in (on_true, on_false)]
     _require_there("capture_if", flag, capture, bodies)
-    Branch(flag, *bodies).keep("if")
+    CapturedBranch(flag, *bodies).keep("if")
 
 
 @located_call
@@ -287,7 +287,7 @@ def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **
     if body is None:
         raise KernelTypeError("capture_while: expected a function or a graph, got None", hint="pass a function")
     _require_there("capture_while", flag, capture, [body])
-    Loop(flag, body, most).keep("while")
+    CapturedLoop(flag, body, most).keep("while")
 
 
 def is_conditional_graph_supported() -> bool:

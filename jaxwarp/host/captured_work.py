@@ -1,4 +1,4 @@
-"""What a capture has kept: steps, and as much of them as can be one as graphs of the driver. See docs/design/0078."""
+"""Graphs that captures make: steps, of which those on one GPU become graphs of the driver. See docs/design/0078."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class _Piece:
         return [leaf for step in self.steps for value in step.objects for leaf in _fields_of(value)]
 
     def ends(self) -> Iterator[_Piece]:
-        """Those that are not divided, in order."""
+        """Yield the pieces that are not divided, in order."""
         if self.parts is None:
             yield self
         else:
@@ -258,7 +258,7 @@ class Conditional:
         body.run() if self.is_by_host else body.run_steps()
 
 
-class Loop(Conditional):
+class CapturedLoop(Conditional):
     """Work that is repeated as long as a number is not zero, at most `most` times."""
 
     def __init__(self, flag: HostArray, body: Graph, most: int | None):
@@ -275,7 +275,7 @@ class Loop(Conditional):
             self.run(self._body)
 
 
-class Branch(Conditional):
+class CapturedBranch(Conditional):
     """Work that is done if a number is not zero, and work that is done if it is."""
 
     def __init__(self, flag: HostArray, on_true: Graph | None, on_false: Graph | None):
