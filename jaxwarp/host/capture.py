@@ -14,7 +14,7 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
-from jaxwarp.host.captured_work import CapturedBranch, Graph, CapturedLoop, rounds
+from jaxwarp.host.captured_work import CapturedBranch, CapturedLoop, Graph, rounds
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
 from jaxwarp.memory.gpu.scope import GpuScope, device_of, place_of_device
