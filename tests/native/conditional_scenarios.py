@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from native.tree_scenarios import mesh_on
 
 import jaxwarp as wp
 from jaxwarp.memory.gpu import by_value
@@ -68,14 +69,13 @@ def nearest(mesh: wp.Mesh, x: wp.array(dtype=wp.vec3), distances: wp.array(dtype
     distances[i] = wp.length(wp.mesh_eval_position(mesh, query.face, query.u, query.v) - at)
 
 
-def structures_in_a_loop(device, is_captured, size=90):
+def structures_in_a_loop(device, is_captured):
     """Runs a loop that moves points, rebuilds a grid of them, refits a mesh of them and searches both. Return a
     function for the results."""
-    places = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
-    x, n = wp.array(places, dtype=wp.vec3, device=device), wp.zeros(1, dtype=int, device=device)
+    mesh = mesh_on(device)
+    x, size, n = mesh.points, mesh.points.size, wp.zeros(1, dtype=int, device=device)
     near, distances = (wp.zeros(size, dtype=float, device=device) for _ in range(2))
-    mesh = wp.Mesh(x, wp.array(np.arange(size), dtype=int, device=device))
-    grid = wp.HashGrid(8, 8, 8, device=device)
+    grid = wp.HashGrid(4, 4, 4, device=device)
     grid.build(x, 0.3)
 
     def body():
