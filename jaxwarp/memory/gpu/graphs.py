@@ -32,14 +32,12 @@ class GraphRecorder:
     Attributes:
         reads, writes: the memory that the work reads and writes.
         later: functions that give resources back, called once the recording has ended.
-        kept: the owners of memory that was made meanwhile.
     """
 
     def __init__(self) -> None:
         self.reads: list[Region] = []
         self.writes: list[Region] = []
         self.later: list[Callable[[], None]] = []
-        self.kept: list[Any] = []
 
     def require(self, name: str) -> None:
         """Refuse a driver function that cannot be part of a graph.
@@ -66,7 +64,7 @@ class DriverGraph:
     """
 
     def __init__(self, driver: ContextDriver, handle: Any, recorder: GraphRecorder):
-        self._driver, self._handle, self._kept = driver, handle, recorder.kept
+        self._driver, self._handle = driver, handle
         self.writes = list({id(r.owner): r for r in recorder.writes}.values())
         written = {id(r.owner) for r in self.writes}
         self._reads = list({id(r.owner): r for r in recorder.reads if id(r.owner) not in written}.values())

@@ -231,11 +231,9 @@ class GpuScope(Outside, CudaScope):
         nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
             return dense_region(0, dtype, shape, Owner(None, self))
-        if (recorder := _here.recorder) is not None:  # the bodies of loops may not make memory
+        if self.is_recorded:  # the bodies of loops may not make memory; the graph keeps what its work uses
             with self.beside_record():
-                made = self.new(dtype, shape)
-            recorder.kept.append(made.owner)
-            return made
+                return self.new(dtype, shape)
         size, queue = padded(nbytes), self.queue
         address = int(self._entry.call("MemAllocAsync", size, queue.handle, what=f" of {size} bytes"))
         work = PendingWork(queue)
