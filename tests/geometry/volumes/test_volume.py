@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import hypothesis
 import jax
 import jax.numpy as jnp
@@ -224,6 +226,11 @@ def lookup_index(volume, ijk):
 COORDINATES = st.sampled_from([0, 7, 8, -1, -8, -9, 2**31 - 1, -(2**31), 4096, -4097]) | st.integers(-40, 40)
 
 
+@jax.jit
+def of_tiles(points, mask):
+    return wp.Volume.allocate_by_tiles(points, 1.0, None, point_mask=mask)
+
+
 @hypothesis.given(
     st.lists(st.tuples(*[COORDINATES] * 3), max_size=12), st.lists(st.booleans(), min_size=12, max_size=12)
 )
@@ -232,7 +239,7 @@ def test_tiles_that_are_known_when_the_program_runs(points, mask):
     padded[: len(points)] = np.asarray(points, np.int32).reshape(-1, 3)
     mask = np.array(mask) & (np.arange(12) < len(points))
     known = wp.Volume.allocate_by_tiles(padded, 1.0, None, point_mask=mask)
-    traced = jax.jit(lambda p, m: wp.Volume.allocate_by_tiles(p, 1.0, None, point_mask=m))(padded, mask)
+    traced = of_tiles(padded, mask)
     assert traced.entries is not None
     assert not traced.overflow
     assert int(traced.tile_count) == known.get_tile_count()
@@ -244,13 +251,18 @@ def test_tiles_that_are_known_when_the_program_runs(points, mask):
     assert [e >= 0 for e in expected.tolist()] == [tuple(t) in wanted for t in (near >> 3).tolist()]
 
 
-@hypothesis.given(st.lists(st.tuples(*[COORDINATES] * 3), max_size=12), st.integers(1, 12))
+@functools.partial(jax.jit, static_argnums=1)
+def of_voxels(points, room):
+    return wp.Volume.allocate_by_voxels(points, 1.0, max_leaf_nodes=room)
+
+
+# Each room is compiled.
+@hypothesis.given(st.lists(st.tuples(*[COORDINATES] * 3), max_size=12), st.sampled_from([1, 3, 12]))
 def test_voxels_that_are_known_when_the_program_runs(points, room):
     padded = np.zeros((12, 3), np.int32)
     padded[: len(points)] = np.asarray(points, np.int32).reshape(-1, 3)
     known = wp.Volume.allocate_by_voxels(padded, 1.0)
-    call = jax.jit(lambda p: wp.Volume.allocate_by_voxels(p, 1.0, max_leaf_nodes=room))
-    traced = call(padded)
+    traced = of_voxels(padded, room)
     assert bool(traced.overflow) == (known.get_tile_count() > room)
     if not traced.overflow:
         assert int(traced.voxel_count) == known.get_voxel_count()
