@@ -153,7 +153,8 @@ class Kernel(PickledByName):
         self._set_arguments(tuple(Argument(p.name, p.pattern) for p in parameters))
 
     def _set_arguments(self, arguments: tuple[Argument, ...]) -> None:
-        leaves, structs = tuple(leaf for a in arguments for leaf in a.leaves), [struct_in(a.annotation) for a in arguments]
+        leaves = tuple(leaf for a in arguments for leaf in a.leaves)
+        structs = [struct_in(a.annotation) for a in arguments]
         self.__dict__.pop("places", None)
         taking = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
         self.__dict__.update(

@@ -163,7 +163,8 @@ def has_no_threads(dim: Any) -> bool:
 def launch_at_once(
     kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool, target: Target
 ) -> Once | Again:
-    """A launch on arrays outside of JAX, at once. Returns what it was. An active tape records it, or, unless `is_recorded`, its results.
+    """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
+    Returns what was launched.
 
     Args:
         parts: the arguments, of structs their leaves, or what is known of them; see `held.parts_of`.

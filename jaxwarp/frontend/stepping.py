@@ -66,7 +66,8 @@ class SteppedKernel:
         writer = _Writer(source)
         definition = writer.function()
         self.nodes = writer.nodes
-        self.source = replace(source, definition=Definition(writer.tree, source.lines), liveness=NameLiveness(), _spans={})
+        rewritten = Definition(writer.tree, source.lines)
+        self.source = replace(source, definition=rewritten, liveness=NameLiveness(), _spans={})
         self.types = types
         self.joined: dict[Any, dict[str, Any]] = {}
         self.kernel = lower(self.source, arguments, types, max_unroll, self.joined)

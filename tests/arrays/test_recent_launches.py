@@ -1,4 +1,4 @@
-"""Launches on the very arrays of earlier ones: as fast for any number of arguments, and with what arguments hold now."""
+"""Launches on the very arrays of earlier ones: no slower for more arguments, and with what arguments hold now."""
 
 import gc
 import linecache
@@ -48,7 +48,8 @@ def of_bodies(b: wp.array(dtype=Body), y: wp.array(dtype=float)):
 
 def many(count):
     """A kernel of so many arrays, and as many numbers."""
-    arrays, numbers = (", ".join(f"{n}{k}: {t}" for k in range(count)) for n, t in (("a", "wp.array(dtype=float)"), ("s", "float")))
+    kinds = ("a", "wp.array(dtype=float)"), ("s", "float")
+    arrays, numbers = (", ".join(f"{name}{k}: {kind}" for k in range(count)) for name, kind in kinds)
     total = " + ".join(f"a{k}[i] * s{k}" for k in range(1, count))
     text = f"@wp.kernel\ndef k({arrays}, {numbers}):\n    i = wp.tid()\n    a0[i] = {total}\n"
     file = f"<{count} arrays>"
