@@ -118,5 +118,4 @@ class Recent:
         for leaf, new, old in zip(self._leaves, numbers, before, strict=True):
             if new is not old or type(new) not in VALUES:
                 kept[leaf], addresses[leaf] = self._known.operand(leaf, new)
-        operands = addresses, kept
-        return numbers, operands, self._known.with_numbers(ready, operands)
+        return numbers, (addresses, kept), self._known.with_numbers(ready, operands, (addresses, kept))

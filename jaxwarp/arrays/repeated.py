@@ -41,7 +41,8 @@ class Repeated:
 
     def __init__(self, checked: CheckedLaunch):
         self.plan = plan = checked.plan
-        records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
+        values = [(i, value) for i, value in enumerate(checked.values) if i not in plan.untouched]
+        records = {i: found for i, value in values if (found := value.in_records) is not None}
         launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
         shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
         memory = {i: found.region for i, found in records.items()}
@@ -190,9 +191,9 @@ class Repeated:
         del given
         return self._code.packed(operands[0])
 
-    def with_numbers(self, ready: Any, operands: tuple[Any, ...]) -> Any:
-        """Return what `run_ready` takes for operands that differ in numbers."""
-        del ready
+    def with_numbers(self, ready: Any, before: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
+        """Return what `run_ready` takes for operands that may differ in numbers from those before."""
+        del ready, before
         return self._code.packed(operands[0])
 
     def run_ready(self, ready: Any, operands: tuple[Any, ...]) -> bool:
@@ -251,8 +252,9 @@ class RepeatedOnGpu(Repeated):
         quiet = self._scope.quiet(reads, writes)
         return None if quiet is None else (quiet, *self._stored(operands))
 
-    def with_numbers(self, ready: Any, operands: tuple[Any, ...]) -> Any:
-        return (ready[0], *self._stored(operands))
+    def with_numbers(self, ready: Any, before: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
+        # The contents, not where they are: a vector may have others in the same place.
+        return ready if operands[1] == before[1] else (ready[0], *self._stored(operands))
 
     def _stored(self, operands: tuple[Any, ...]) -> tuple[Any, Any]:
         """Return the memory of what is passed by value, and the parameters with its address."""
