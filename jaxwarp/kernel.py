@@ -18,7 +18,7 @@ from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.evaluate import evaluate
-from jaxwarp.frontend.found import Found, found_of
+from jaxwarp.frontend.found import KernelFacts, found_of
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.text.functions import Func, PickledByName
@@ -70,7 +70,7 @@ class Argument:
         return tuple(Argument(name, type_) for name, type_ in leaves_of(self.name, self.annotation))
 
 
-class Places:
+class ArgumentKinds:
     """The arguments of a kernel by kind, as numbers.
 
     Attributes:
@@ -169,13 +169,13 @@ class Kernel(PickledByName):
         )
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> ArgumentKinds:
         """Its arguments by kind."""
-        return Places(self)
+        return ArgumentKinds(self)
 
     @cached_property
-    def found(self) -> Found:
-        """What was found out about kernels of its content; not of its name: what it is made of decides."""
+    def found(self) -> KernelFacts:
+        """Everything that was found out about kernels of its content."""
         limit = self.module_option("max_unroll", config.max_unroll)
         # Of a module that is told apart by a kernel's name nobody sets options.
         own = {name: value for name, value in self.options.items() if name != "module"}
@@ -187,7 +187,7 @@ class Kernel(PickledByName):
         if made is None:
             made = object.__new__(type(self))
             made.__dict__.update(self.__dict__)
-            made.__dict__["found"] = Found(self.found.max_unroll)
+            made.__dict__["found"] = KernelFacts(self.found.max_unroll)
             made._set_arguments(arguments)
             made = self.found.given.setdefault(key, made)
         return made

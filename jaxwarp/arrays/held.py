@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.host_array import HostArray, Mark, alike
+from jaxwarp.arrays.host_array import ArrayMark, HostArray, alike
 from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import Outside
@@ -71,7 +71,7 @@ class Held:
         # Not the struct itself, which would never end.
         self._fields, self._inner = fields[0][1], fields[1:]
         self.operands: dict[Any, tuple[list[int], list[Any]]] = {}
-        self.mark = Mark()
+        self.mark = ArrayMark()
         self.places = [leaf._region.address for leaf in leaves if type(leaf) is HostArray]
         kinds = zip(leaves, _are_arrays(struct), strict=True)
         self._arrays = [(leaf, leaf.token) for leaf in leaves if type(leaf) is HostArray]
@@ -104,7 +104,7 @@ class Held:
                 return False
         contents = [a.tobytes() for a in self._copied]
         if contents != self._contents:
-            self._contents, self.operands, self.mark = contents, {}, Mark()
+            self._contents, self.operands, self.mark = contents, {}, ArrayMark()
         return True
 
     def has_fields(self, value: Any) -> bool:
@@ -135,7 +135,7 @@ class Held:
         made = object.__new__(Held)  # other threads may launch with what was there
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
-        made.leaves, made._fields, made.operands, made.mark = leaves, now, {}, Mark()
+        made.leaves, made._fields, made.operands, made.mark = leaves, now, {}, ArrayMark()
         return made
 
     @property

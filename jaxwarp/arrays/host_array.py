@@ -79,7 +79,7 @@ class InRecords(NamedTuple):
         return is_alike and (self.bytes[1] <= other.bytes[0] or other.bytes[1] <= self.bytes[0])
 
 
-class Mark:
+class ArrayMark:
     """Stands for one array as it is: an array that comes later has another one, also in the same place."""
 
 
@@ -204,9 +204,9 @@ class HostArray(LiveArray):
         return alike((self.dtype, region.shape, self.is_writable, where, place))
 
     @cached_property
-    def mark(self) -> Mark:
-        """What stands for the array, its memory and its token, for as long as they are so."""
-        return Mark()
+    def mark(self) -> ArrayMark:
+        """Return what stands for the array, its memory and its token, for as long as they are so."""
+        return ArrayMark()
 
     @cached_property
     def in_records(self) -> InRecords | None:

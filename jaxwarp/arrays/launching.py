@@ -50,7 +50,7 @@ from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.spec import IN_OUT
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
-from jaxwarp.frontend.found import Found
+from jaxwarp.frontend.found import KernelFacts
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
@@ -328,7 +328,7 @@ def forget() -> None:
 
 
 _launched_lock = threading.RLock()
-_launched: weakref.WeakSet[Found] = weakref.WeakSet()
+_launched: weakref.WeakSet[KernelFacts] = weakref.WeakSet()
 
 
 def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:

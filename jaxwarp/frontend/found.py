@@ -1,6 +1,6 @@
-"""What was found out about kernels of one content: their IR, and what launches of them are.
+"""Knowledge of kernels of one content: their IR, and what launches of them are.
 
-A program may make a kernel anew in each step, by a factory. Kernels of equal content share a `Found` for as long as one
+A program may make a kernel anew in each step, by a factory. Kernels of equal content share a `KernelFacts` for as long as one
 of them lives. Content that was made a second time is kept from then on, with that of the last others: the kernel before
 may have ended already.
 """
@@ -20,8 +20,8 @@ _MOST_KEPT = 256  # contents that were made again, of which nobody may have a ke
 _MOST_MADE = 4096  # of which it is known that they were made once
 
 
-class Found:
-    """What was found out about a kernel.
+class KernelFacts:
+    """Everything that was found out about a kernel.
 
     Attributes:
         content: of the kernel that it was found out about; None: it is not shared.
@@ -52,7 +52,7 @@ class Found:
         self.looks_up_at: Loc | None = None
 
 
-def found_of(source: Source, max_unroll: int, *others: Any) -> Found:
+def found_of(source: Source, max_unroll: int, *others: Any) -> KernelFacts:
     """Return what was found out about kernels with this text.
 
     Args:
@@ -60,14 +60,14 @@ def found_of(source: Source, max_unroll: int, *others: Any) -> Found:
     """
     content = content_of(source, max_unroll, *others)
     if content is None:
-        return Found(max_unroll)
+        return KernelFacts(max_unroll)
     with _lock:
         known = _alive.get(content.key)
     if known is not None and known.content is not None and known.content.is_as_found():
         if known.specialized:
             content.mark_used()
     else:
-        known = Found(max_unroll, content)
+        known = KernelFacts(max_unroll, content)
     with _lock:
         _alive[content.key] = known
         dropped = _keep(hash(content.key), known)
@@ -75,7 +75,7 @@ def found_of(source: Source, max_unroll: int, *others: Any) -> Found:
     return known
 
 
-def _keep(number: int, found: Found) -> list[Any]:
+def _keep(number: int, found: KernelFacts) -> list[Any]:
     """Keeps what was made before, and returns what is given up for it."""
     if number not in _made:
         _made[number] = None
@@ -86,7 +86,7 @@ def _keep(number: int, found: Found) -> list[Any]:
     return [_kept.popitem(last=False) for _ in range(len(_kept) - _MOST_KEPT)]
 
 
-_alive: weakref.WeakValueDictionary[Any, Found] = weakref.WeakValueDictionary()
-_kept: OrderedDict[int, Found] = OrderedDict()
+_alive: weakref.WeakValueDictionary[Any, KernelFacts] = weakref.WeakValueDictionary()
+_kept: OrderedDict[int, KernelFacts] = OrderedDict()
 _made: OrderedDict[int, None] = OrderedDict()  # hashes: two that are equal by chance are kept once too early
 _lock = threading.RLock()

@@ -18,7 +18,7 @@ import numpy as np
 from jaxwarp.boundary import warn
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
-from jaxwarp.frontend.text.reads import Reads, Static, callees, reads_of
+from jaxwarp.frontend.text.reads import Reads, StaticExpression, callees, reads_of
 from jaxwarp.frontend.text.source import Definition, Source
 
 # `static` itself, filled where it is defined.
@@ -79,7 +79,7 @@ def _names_of_annotations(definition: Definition) -> tuple[str, ...]:
     return found
 
 
-def _evaluate_now(source: Source, static: Static) -> bool:
+def _evaluate_now(source: Source, static: StaticExpression) -> bool:
     """Evaluates a static expression that needs no local name; false if that fails."""
     if static.names & source.bound:
         return False

@@ -1,4 +1,4 @@
-"""What a function is: two functions of equal content become the same code, whenever they were made.
+"""The content of a function: two functions of equal content become the same code, whenever they were made.
 
 Of one code (of Python) a factory makes a function in each step. The content of one is its code and the values of all
 that its text names: of numbers, texts, arrays and tuples their contents, of functions made by `@func` inside of
@@ -23,7 +23,7 @@ import numpy as np
 from jaxwarp.frontend.text.constants import static_key
 from jaxwarp.frontend.text.functions import Func, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
-from jaxwarp.frontend.text.reads import Chain, Reads, Static, body_reads, has_calls_in_annotations
+from jaxwarp.frontend.text.reads import Chain, Reads, StaticExpression, body_reads, has_calls_in_annotations
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.types import Aggregate, Array, Scalar, Struct, struct_of
 
@@ -46,7 +46,7 @@ _PURE = frozenset((
 
 
 class NoContentError(Exception):
-    """What decides about a function may change, or cannot be compared."""
+    """Something that decides about a function may change, or cannot be compared."""
 
 
 class Same:
@@ -167,7 +167,7 @@ def _of_value(value: Any, is_bare: bool, is_static: bool, found: Content) -> Any
         return type(value)
 
 
-def _of_static(source: Source, static: Static, found: Content) -> Iterator[Any]:
+def _of_static(source: Source, static: StaticExpression, found: Content) -> Iterator[Any]:
     value = source.statics.get(static_key(static.argument, {}), Missing)
     yield value is Missing
     if value is not Missing:
@@ -214,7 +214,7 @@ def _of_array(value: np.ndarray | np.generic) -> Any:
 
 
 def _of_func(func: Func, found: Content) -> Any:
-    """What is defined in a module is one object for all; what is defined in a function is made again with it."""
+    """Return which object a function of a module is; of one made inside a function, the content."""
     if "<locals>" not in func.key or any(map(func.has_own, vars(func))):
         return Same(func)
     return Func, func.name, tuple([_of_overload(overload, found) for overload in func.overloads])

@@ -1,4 +1,4 @@
-"""What the text of a function reads of the world around it: found once for all functions that are made of one code.
+"""The values around a function that its text reads: found once for all functions that are made of one code.
 
 A factory makes a function in each step. What its names hold may differ from one to the next, which names there are does
 not.
@@ -40,7 +40,7 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Static:
+class StaticExpression:
     """A static expression.
 
     Attributes:
@@ -60,7 +60,7 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """What a part of a text reads.
+    """Everything that a part of a text reads.
 
     Attributes:
         names: in order.
@@ -74,7 +74,7 @@ class Reads:
     names: dict[str, None] = field(default_factory=dict)
     chains: dict[str, Chain] = field(default_factory=dict)
     operators: dict[str, None] = field(default_factory=dict)
-    statics: list[Static] = field(default_factory=list)
+    statics: list[StaticExpression] = field(default_factory=list)
     bare: set[str] = field(default_factory=set)
     evaluated: set[str] = field(default_factory=set)
 
@@ -169,8 +169,8 @@ def _add(found: Reads, node: ast.AST) -> None:
     found.chains.setdefault(text, Chain(text, base, node.attr, node))
 
 
-def _static(argument: ast.expr, static: frozenset[str]) -> Static:
+def _static(argument: ast.expr, static: frozenset[str]) -> StaticExpression:
     nodes = list(ast.walk(argument))
     own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # of comprehensions
     names = frozenset(n.id for n in nodes if isinstance(n, ast.Name)) - own
-    return Static(argument, names, _read([argument], static), not any(isinstance(n, _SCOPES) for n in nodes))
+    return StaticExpression(argument, names, _read([argument], static), not any(isinstance(n, _SCOPES) for n in nodes))

@@ -126,8 +126,8 @@ class PendingWork:
         self.contents: Contents | None = None
 
 
-class Changes:
-    """How often memory has become that of another stream, or of another library: what was quiet before may not be."""
+class StreamChanges:
+    """A count of how often memory has become that of another stream or library: what was quiet may not be any more."""
 
     count = 0
 
@@ -137,7 +137,7 @@ class Quiet(NamedTuple):
 
     Attributes:
         queue: the stream.
-        changes: `Changes.count` when this was found.
+        changes: `StreamChanges.count` when this was found.
         written: what it writes to.
     """
 
@@ -147,7 +147,7 @@ class Quiet(NamedTuple):
 
     def holds(self, queue: Queue) -> bool:
         """Note the work once more, if it still waits for nothing. Return whether it does."""
-        if queue is not self.queue or Changes.count != self.changes:
+        if queue is not self.queue or StreamChanges.count != self.changes:
             return False
         for work in self.written:
             work.writes += 1
@@ -156,7 +156,7 @@ class Quiet(NamedTuple):
 
 def quiet(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Quiet | None:
     """Return what is known of work on regions that waits for nobody; None if it may have to wait, or to be noted."""
-    changes = Changes.count
+    changes = StreamChanges.count
     read, written = ([work for r in regions if (work := _work_on(r)) is not None] for regions in (reads, writes))
     is_quiet = all(w.writer is queue or (queue in w.readers and not w.is_shared) for w in read)
     is_quiet = is_quiet and all(w.writer is queue and not w.readers for w in written)
@@ -177,7 +177,7 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             waited += [work.writer, *work.readers]
     if not waited:
         return
-    Changes.count += 1
+    StreamChanges.count += 1
     for other in dict.fromkeys(waited):
         queue.waits_for(other)
     for work in read:  # now that nothing has failed
@@ -185,7 +185,7 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             work.readers = (*work.readers, queue)
     for work in written:
         work.writer, work.readers = queue, ()
-    Changes.count += 1
+    StreamChanges.count += 1
 
 
 def share(region: Region) -> None:
@@ -194,7 +194,7 @@ def share(region: Region) -> None:
     work = _work_on(region)
     if work is not None:
         work.is_shared = True
-        Changes.count += 1
+        StreamChanges.count += 1
 
 
 def expose(region: Region) -> None:
