@@ -1,8 +1,8 @@
 """Knowledge of kernels of one content: their IR, and what launches of them are.
 
-A program may make a kernel anew in each step, by a factory. Kernels of equal content share a `KernelFacts` for as long as one
-of them lives. Content that was made a second time is kept from then on, with that of the last others: the kernel before
-may have ended already.
+A program may make a kernel anew in each step, by a factory. Kernels of equal content share a `KernelFacts` for as long
+as one of them lives. Content that was made a second time is kept from then on, with that of the last others: the kernel
+before may have ended already.
 """
 
 from __future__ import annotations
