@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import linecache
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,15 @@ def pure_callback(x: jax.Array) -> jax.Array:
     return jax.pure_callback(lambda a: np.asarray(a) + np.float32(1), jax.ShapeDtypeStruct((N,), jnp.float32), x)
 
 
+def program_call() -> Call:
+    """The same launch in a function that runs on real memory."""
+
+    def program(x: wp.array[float], y: wp.array[float]) -> None:
+        wp.launch(increment, N, [x], [y])
+
+    return _first(wp.jax_callable(program, graph_mode=wp.GraphMode.NONE))
+
+
 def contenders() -> dict[str, Call]:
     big = _first(wp.jax_kernel(big_kernel(90)))
     size = code_size(big)
@@ -174,6 +184,12 @@ def growth() -> dict[str, int]:
     return {**found, "kilobytes": (resident() - memory) // 1000}
 
 
+def eager_to_plain(calls: dict[str, Call], rounds: int) -> dict[str, measure.Figure]:
+    """How many times as long as `x + 1` of jax.numpy an eager call takes, in processor time of the calling thread."""
+    contenders = [measure.Contender(name, eager(call, 100), 100) for name, call in calls.items()]
+    return measure.ratios(measure.timed(contenders, 5 * rounds, time.thread_time), "jax.numpy")
+
+
 def eager_compilations() -> int:
     """How often code is loaded in 1000 eager calls of a signature seen before."""
     call = _first(wp.jax_kernel(increment))
@@ -202,6 +218,8 @@ def main() -> None:
     eagers = [measure.Contender(n, eager(c, EAGER.get(n, 1000)), EAGER.get(n, 1000)) for n, c in calls.items()]
     called = measure.scale(measure.interleave(eagers, rounds), 1e6)
     measure.table("An eager call of a signature seen before, result waited for, microseconds", called)
+    to_plain = eager_to_plain({**in_process, "GraphMode.NONE": program_call()}, rounds)
+    measure.table("The same in processor time of the thread, as a multiple of x + 1 of jax.numpy", to_plain)
     compiled, grown = eager_compilations(), growth()
     print(f"\n1000 more eager calls: code loaded {compiled} times")
     print(f"200 more traces and 200,000 launches: {grown}")
@@ -213,6 +231,7 @@ def main() -> None:
             "loop_us": looped,
             "loop_of_1000_to_plain": multiples,
             "eager_us": called,
+            "eager_to_plain": to_plain,
             "eager_loads": compiled,
             "growth": grown,
         },

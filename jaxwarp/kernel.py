@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import itertools
 import numbers
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, SimpleNamespace
@@ -15,8 +16,9 @@ from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
 from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, Loc
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.evaluate import evaluate
+from jaxwarp.frontend.found import KernelFacts, found_of
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.text.functions import Func, PickledByName
@@ -29,6 +31,7 @@ from jaxwarp.modules import MODULE_OPTIONS, Module, require_option
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Absent, Array, Struct, as_dtype, leaves_of, meant, struct_in, struct_of, uint64
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
+from jaxwarp.unlocked import cached_property
 
 if TYPE_CHECKING:
     from jaxwarp.analysis.roofline import Roofline
@@ -65,6 +68,30 @@ class Argument:
         if struct_in(self.annotation) is None:
             return (self,)
         return tuple(Argument(name, type_) for name, type_ in leaves_of(self.name, self.annotation))
+
+
+class ArgumentKinds:
+    """The arguments of a kernel by kind, as numbers.
+
+    Attributes:
+        arrays: those annotated as arrays.
+        structs: those that are structs, with these.
+        numbers: the others.
+        first: of each argument, the number of its first leaf.
+    """
+
+    def __init__(self, kernel: Kernel):
+        arguments = kernel.arguments
+        self.arrays = [k for k, a in enumerate(arguments) if a.is_array]
+        self.structs = [(k, a.annotation) for k, a in enumerate(arguments) if isinstance(a.annotation, Struct)]
+        others = {*self.arrays, *(k for k, _ in self.structs)}
+        self.numbers = [k for k in range(len(arguments)) if k not in others]
+        self.first = [0, *itertools.accumulate(len(a.leaves) for a in arguments)]
+
+    def of_leaf(self, leaf: int) -> tuple[int, int | None]:
+        """Return the argument that a leaf is part of, and which of its leaves, if it is a struct."""
+        k = bisect.bisect_right(self.first, leaf) - 1
+        return k, leaf - self.first[k] if any(k == n for n, _ in self.structs) else None
 
 
 @boundaries
@@ -122,39 +149,60 @@ class Kernel(PickledByName):
         self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
         parameters = read_parameters(source, "kernel")
         self.defaults = {p.name: p.default for p in parameters if p.default is not Missing}
+        self._parameters = parameters
         self._set_arguments(tuple(Argument(p.name, p.pattern) for p in parameters))
-        self._lock = threading.Lock()
 
     def _set_arguments(self, arguments: tuple[Argument, ...]) -> None:
-        self.arguments = arguments
-        self.leaves = tuple(leaf for a in arguments for leaf in a.leaves)
-        self.structs = tuple(struct_in(a.annotation) for a in arguments)
-        self.has_structs = any(struct is not None for struct in self.structs)
-        self.takes_structs = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
-        self.named_axes = tuple(k for k, a in enumerate(self.leaves) if a.is_array and a.annotation.axes)
-        self._specialized: dict[tuple[Any, ...], KernelIR] = {}
-        self._given: dict[tuple[Any, ...], Kernel] = {}
-        # Whether launches outside of JAX look objects up by their ids; None: there was none yet.
-        self.looks_up: bool | None = None
-        self.looks_up_at: Loc | None = None  # the line
-        # What launches outside of JAX found out, by what is alike. It is kept here so that it ends with the kernel.
-        self.plans: dict[Any, Any] = {}
-        self.launches: dict[Any, Any] = {}
-        # Where only classes decide what is given, the kernels for these.
-        is_by_class = all(arguments[k].annotation == uint64 for k in self.takes_structs)
-        self._of_classes: dict[tuple[type, ...], Kernel] | None = {} if is_by_class else None
+        leaves = tuple(leaf for a in arguments for leaf in a.leaves)
+        structs = [struct_in(a.annotation) for a in arguments]
+        self.__dict__.pop("places", None)
+        taking = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
+        self.__dict__.update(
+            arguments=arguments,
+            leaves=leaves,
+            structs=tuple(structs),
+            has_structs=any(struct is not None for struct in structs),
+            takes_structs=taking,
+            named_axes=tuple(k for k, a in enumerate(leaves) if a.is_array and a.annotation.axes),
+            # Only classes decide what is given.
+            _is_by_class=all(arguments[k].annotation == uint64 for k in taking),
+        )
+
+    @cached_property
+    def places(self) -> ArgumentKinds:
+        """Its arguments by kind."""
+        return ArgumentKinds(self)
+
+    @cached_property
+    def found(self) -> KernelFacts:
+        """Everything that was found out about kernels of its content."""
+        limit = self.module_option("max_unroll", config.max_unroll)
+        # Of a module that is told apart by a kernel's name nobody sets options.
+        own = {name: value for name, value in self.options.items() if name != "module"}
+        return found_of(self._source, limit, self._parameters, self.key, self.module.name, own)
+
+    def _with(self, key: tuple[Any, ...], arguments: tuple[Argument, ...]) -> Kernel:
+        """The kernel with other arguments, made once for each `key`."""
+        made = self.found.given.get(key)
+        if made is None:
+            made = object.__new__(type(self))
+            made.__dict__.update(self.__dict__)
+            made.__dict__["found"] = KernelFacts(self.found.max_unroll)
+            made._set_arguments(arguments)
+            made = self.found.given.setdefault(key, made)
+        return made
 
     def given(self, values: Sequence[Any]) -> Kernel:
         """The kernel for these arguments, of which outputs may be missing: one that leaves open what is given a struct,
         an array of structs, or, annotated uint64, what Warp names by a number, is one of that type."""
         if not self.takes_structs:
             return self
-        if self._of_classes is None or len(values) < len(self.arguments):
+        if not self._is_by_class or len(values) < len(self.arguments):
             return self._for_values(values)
-        classes = tuple([type(meant(values[k])) for k in self.takes_structs])
-        made = self._of_classes.get(classes)
+        classes, known = tuple([type(meant(values[k])) for k in self.takes_structs]), self.found.of_classes
+        made = known.get(classes)
         if made is None:
-            made = self._of_classes[classes] = self._for_values(values)
+            made = known[classes] = self._for_values(values)
         return made
 
     def _for_values(self, values: Sequence[Any]) -> Kernel:
@@ -167,28 +215,19 @@ class Kernel(PickledByName):
         Raises:
             KernelTypeError: one type variable would be two types.
         """
-        made = self._given.get(types)
-        if made is None:
-            arguments = list(self.arguments)
-            for k, found in zip(self.takes_structs, types, strict=True):
-                arguments[k] = arguments[k] if found is None else Argument(arguments[k].name, found)
-            pairs = zip(self.arguments, arguments, strict=True)
-            require_one_meaning(self.name, [(a.name, a.annotation, b.annotation) for a, b in pairs if a is not b])
-            made = object.__new__(type(self))
-            made.__dict__.update(self.__dict__)
-            made._set_arguments(tuple(arguments))
-            made = self._given.setdefault(types, made)
-        return made
+        made = self.found.given.get(types)
+        if made is not None:
+            return made
+        arguments = list(self.arguments)
+        for k, found in zip(self.takes_structs, types, strict=True):
+            arguments[k] = arguments[k] if found is None else Argument(arguments[k].name, found)
+        pairs = zip(self.arguments, arguments, strict=True)
+        require_one_meaning(self.name, [(a.name, a.annotation, b.annotation) for a, b in pairs if a is not b])
+        return self._with(types, tuple(arguments))
 
     def with_argument(self, name: str, type_: Any) -> Kernel:
         """The kernel with one more argument, which its text does not name."""
-        made = self._given.get((name, type_))
-        if made is None:
-            made = object.__new__(type(self))
-            made.__dict__.update(self.__dict__)
-            made._set_arguments((*self.arguments, Argument(name, type_)))
-            made = self._given.setdefault((name, type_), made)
-        return made
+        return self._with((name, type_), (*self.arguments, Argument(name, type_)))
 
     def of_types(self, types: Sequence[Any]) -> Kernel:
         """The kernel for arguments of these types alone; itself, if none of its own is open.
@@ -202,14 +241,8 @@ class Kernel(PickledByName):
         named = tuple(t if isinstance(t, Array | Absent | Struct) else struct_of(t) or as_dtype(t) for t in types)
         if len(named) != len(self.arguments) or not (self.is_generic or any(struct_in(t) for t in named)):
             return self
-        made = self._given.get(("of_types", *named))
-        if made is None:
-            made = object.__new__(type(self))
-            made.__dict__.update(self.__dict__)
-            pairs = zip(self.arguments, named, strict=True)
-            made._set_arguments(tuple(Argument(a.name, t) for a, t in pairs))
-            made = self._given.setdefault(("of_types", *named), made)
-        return made
+        pairs = zip(self.arguments, named, strict=True)
+        return self._with(("of_types", *named), tuple(Argument(a.name, t) for a, t in pairs))
 
     def add_overload(self, arg_types: Any) -> Kernel:
         """The kernel for arguments of these types, as `overload` gives it. This one stays generic."""
@@ -291,13 +324,11 @@ class Kernel(PickledByName):
         if meant is not self:
             return meant.specialize(types)
         key = self._require_types(types)
-        with self._lock:
-            found = self._specialized.get(key)
+        known = self.found
+        found = known.specialized.get(key)
         if found is None:
-            limit = self.module_option("max_unroll", config.max_unroll)
-            lowered = lower(self._source, [(a.name, a.annotation) for a in self.arguments], key, limit)
-            with self._lock:
-                found = self._specialized.setdefault(key, lowered)
+            arguments = [(a.name, a.annotation) for a in self.arguments]
+            found = known.specialized.setdefault(key, lower(self._source, arguments, key, known.max_unroll))
         return found
 
     def _of_structs(self, types: Sequence[Any]) -> Kernel:

@@ -312,11 +312,11 @@ def _plan(
     """The plan of such launches, made once. `debug` is what `bind` finds; here it tells plans apart. `places` are those
     of arrays that are given twice."""
     key = described, extents, cuda, debug, places
-    plan = kernel.plans.get(key)
+    plan = kernel.found.plans.get(key)
     if plan is None:
-        if len(kernel.plans) >= _MAX_PLANS:
-            kernel.plans.clear()
-        plan = kernel.plans[key] = _make_plan(kernel, described, extents, cuda, places)
+        if len(kernel.found.plans) >= _MAX_PLANS:
+            kernel.found.plans.clear()
+        plan = kernel.found.plans[key] = _make_plan(kernel, described, extents, cuda, places)
     return plan
 
 

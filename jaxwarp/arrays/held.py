@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.host_array import HostArray, alike
+from jaxwarp.arrays.host_array import ArrayMark, HostArray, alike
 from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import Outside
@@ -56,11 +56,12 @@ class Held:
         leaves: the arrays and numbers that it consists of.
         token: what decides a launch on them but for where they are.
         operands: by what is known of a launch: where they are in it, and what they are as operands.
+        mark: stands for all of it, what is passed by value included; another one when that has other contents.
     """
 
     __slots__ = (
         *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_resizable"),
-        *("_value", "leaves", "operands", "places", "token"),
+        *("_value", "leaves", "mark", "operands", "places", "token"),
     )
 
     def __init__(self, struct: Struct, value: Any, leaves: list[Any], fields: list[tuple[Any, tuple[Any, ...]]]):
@@ -70,6 +71,7 @@ class Held:
         # Not the struct itself, which would never end.
         self._fields, self._inner = fields[0][1], fields[1:]
         self.operands: dict[Any, tuple[list[int], list[Any]]] = {}
+        self.mark = ArrayMark()
         self.places = [leaf._region.address for leaf in leaves if type(leaf) is HostArray]
         kinds = zip(leaves, _are_arrays(struct), strict=True)
         self._arrays = [(leaf, leaf.token) for leaf in leaves if type(leaf) is HostArray]
@@ -102,7 +104,7 @@ class Held:
                 return False
         contents = [a.tobytes() for a in self._copied]
         if contents != self._contents:
-            self._contents, self.operands = contents, {}
+            self._contents, self.operands, self.mark = contents, {}, ArrayMark()
         return True
 
     def has_fields(self, value: Any) -> bool:
@@ -133,7 +135,7 @@ class Held:
         made = object.__new__(Held)  # other threads may launch with what was there
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
-        made.leaves, made._fields, made.operands = leaves, now, {}
+        made.leaves, made._fields, made.operands, made.mark = leaves, now, {}, ArrayMark()
         return made
 
     @property
@@ -205,6 +207,11 @@ def _are_same(value: Any, fields: tuple[Any, ...]) -> bool:
 @cache
 def _are_arrays(struct: Struct) -> tuple[bool, ...]:
     return tuple(isinstance(type_, Array) for _, type_ in leaves_of("", struct))
+
+
+def held_of(struct: Struct, given: Any) -> Held | None:
+    """Return the `Held` of an argument that is a struct, or that its id names; None if it is to be looked at."""
+    return _held(struct, meant(given))
 
 
 def parts_of(kernel: Kernel, values: Sequence[Any]) -> list[Any]:

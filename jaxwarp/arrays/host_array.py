@@ -79,6 +79,10 @@ class InRecords(NamedTuple):
         return is_alike and (self.bytes[1] <= other.bytes[0] or other.bytes[1] <= self.bytes[0])
 
 
+class ArrayMark:
+    """Stands for one array as it is: an array that comes later has another one, also in the same place."""
+
+
 class Alike:
     """Stands for all that is equal to something: to compare it takes no time."""
 
@@ -135,6 +139,7 @@ class HostArray(LiveArray):
             )
         self._is_writable = bool(value)
         self.__dict__.pop("token", None)  # of which it is a part
+        self.__dict__.pop("mark", None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HostArray:
         """Memory of its own, with the same contents; its gradient likewise."""
@@ -150,6 +155,7 @@ class HostArray(LiveArray):
         """The same memory."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
+        made.__dict__.pop("mark", None)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -187,14 +193,20 @@ class HostArray(LiveArray):
     def token(self) -> Any:
         """A token of everything about the array that affects a launch, except its address. None if its elements are
         neither contiguous nor a field of contiguous records."""
-        region = self._region
-        if self.scope is not HOST:
-            on_gpu = self.dtype, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES
-            return alike(on_gpu) if region.is_plain else None
-        if region.is_plain:
-            return alike((self.dtype, region.shape, self.is_writable))
-        found = self.in_records
-        return None if found is None else alike((self.dtype, region.shape, self.is_writable, found.place))
+        region, place = self._region, None
+        memory = region
+        if not region.is_plain:
+            found = self.in_records
+            if found is None:
+                return None
+            memory, place = found.region, found.place
+        where = None if self.scope is HOST else (self.scope, not memory.address % PACK_BYTES)
+        return alike((self.dtype, region.shape, self.is_writable, where, place))
+
+    @cached_property
+    def mark(self) -> ArrayMark:
+        """Return what stands for the array, its memory and its token, for as long as they are so."""
+        return ArrayMark()
 
     @cached_property
     def in_records(self) -> InRecords | None:

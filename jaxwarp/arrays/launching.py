@@ -2,6 +2,8 @@
 
 1. `launch` (`launch.py`) completes the arguments, and calls `run_launch`.
 2. `run_launch` and `_run_given` see where it is: in a traced function, a capture or a callback, or outside of all.
+   `asked` (`recent.py`) looks for a launch on these very arrays. If there was one, `Recent.run` runs it again, by
+   `Repeated.run_ready`, and nothing is looked at for each array.
 3. `launch_at_once` finds the memory that it happens in, and the tape that records it.
 4. `prepared_launch` looks for an earlier launch like it, by `_signature`: a `Repeated` (`repeated.py`).
 5. If there is none, `check` (`eager.py`) makes a `LaunchPlan` from types and shapes, and `_remember` a `Repeated`.
@@ -33,6 +35,7 @@ from jaxwarp.arrays.held import Held, flat, parts_of, token_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.late_launch import launch_late, looks_up, tables_in
 from jaxwarp.arrays.ids.tables import as_numbers, have_numbers, objects_in, tables_at, tables_type
+from jaxwarp.arrays.recent import asked
 from jaxwarp.arrays.repeated import Repeated, RepeatedOnGpu
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.errors import (
@@ -47,6 +50,7 @@ from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.spec import IN_OUT
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
+from jaxwarp.frontend.found import KernelFacts
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
@@ -90,10 +94,10 @@ def run_launch(
     if scope_now() is None:
         _run_traced(kernel, given, dim, params, block_dim)
         return
-    if given.looks_up is False:
+    if given.found.looks_up is False:
         _run_given(given, dim, params, block_dim, is_recorded, target)
         return
-    if given.looks_up is None:
+    if given.found.looks_up is None:
         try:
             _run_given(given, dim, params, block_dim, is_recorded, target)
         except KernelTypeError as error:
@@ -102,18 +106,18 @@ def run_launch(
                 raise
             if not have_numbers(kernel, params):
                 raise
-            given.looks_up_at = error.loc
+            given.found.looks_up_at = error.loc
         else:
-            given.looks_up = False
+            given.found.looks_up = False
             return
     if is_recorded and recording.get() is not None:
         raise DifferentiationError(
             f"kernel {kernel.name} finds meshes, trees or grids by numbers, and a tape cannot record it",
-            given.looks_up_at,
+            given.found.looks_up_at,
             hint="pass each as an argument of its own, or write record_tape=False",
         )
     _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
-    given.looks_up = True
+    given.found.looks_up = True
 
 
 def _run_traced(kernel: Kernel, given: Kernel, dim: Any, params: list[Any], block_dim: int | str | None) -> None:
@@ -136,7 +140,14 @@ def _run_given(
     if scope is HOST and has_no_threads(dim):
         return
     if scope is HOST and capturing.get() is None:
-        launch_at_once(kernel, dim, parts_of(kernel, params), block_dim, is_recorded, target)
+        recent = None
+        if recording.get() is None and target.queue is None and debug_now(mode_of(kernel)) is None:
+            recent = None if compat.is_tracing() else asked(kernel, dim, params, block_dim, target.place)
+            if recent is not None and recent.run():
+                return
+        made = launch_at_once(kernel, dim, parts_of(kernel, params), block_dim, is_recorded, target)
+        if recent is not None and isinstance(made, Again):
+            recent.keep(kernel, made.known, made.views, made.operands)
     elif scope is HOST:
         _capture(kernel, dim, params, block_dim, is_recorded, target)
     else:
@@ -151,8 +162,9 @@ def has_no_threads(dim: Any) -> bool:
 
 def launch_at_once(
     kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool, target: Target
-) -> None:
+) -> Once | Again:
     """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
+    Returns what was launched.
 
     Args:
         parts: the arguments, of structs their leaves, or what is known of them; see `held.parts_of`.
@@ -163,17 +175,17 @@ def launch_at_once(
     place, queue = place_of(target, parts), target.queue
     if queue is not None and isinstance(place, GpuScope) and not place.is_recorded:  # a graph is on one stream
         with place.on_queue(queue):
-            launch_at_once(kernel, dim, parts, block_dim, is_recorded, Target(place, None))
-        return
+            return launch_at_once(kernel, dim, parts, block_dim, is_recorded, Target(place, None))
     made, tape = prepared_launch(place, kernel, dim, parts, block_dim), recording.get()
     if tape is None:
         made.run()
-        return
+        return made
     if any(type(value) not in _PLAIN and indexed_of(value) is not None for value in parts):
         # What is read of an indexed array is a copy, through which the tape has to find back.
         parts = [value if indexed_of(value) is None else value.contiguous() for value in parts]
         made = prepared_launch(place, kernel, dim, parts, block_dim)
     _record(tape, made, is_recorded)
+    return made
 
 
 def launch_unrecorded(place: Outside, kernel: Kernel, dim: Any, *given: Any) -> None:
@@ -209,7 +221,7 @@ def prepared_launch(
     is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
     key = _signature(dim, seen) if is_plain else None
     key = key if (block_dim is None and place is HOST) or key is None else (block_dim, place, *key)
-    known = None if key is None or compat.is_tracing() else kernel.launches.get(key)
+    known = None if key is None or compat.is_tracing() else kernel.found.launches.get(key)
     operands = None if known is None else known.operands(seen)
     checked = None
     if operands is None:
@@ -300,22 +312,23 @@ def _remember(kernel: Kernel, key: Any, checked: CheckedLaunch) -> Repeated | No
     with _launched_lock:
         if sum(len(other.launches) for other in _launched) >= _MAX_KNOWN:
             forget()
-        kernel.launches[key] = made
-        _launched.add(kernel)
+        kernel.found.launches[key] = made
+        _launched.add(kernel.found)
     return made
 
 
 def forget() -> None:
     """The next launches are looked at again: their code may be another one."""
     with _launched_lock:
-        for kernel in _launched:
-            kernel.launches.clear()
-            kernel.plans.clear()
+        for found in _launched:
+            found.launches.clear()
+            found.recent.clear()
+            found.plans.clear()
         _launched.clear()
 
 
 _launched_lock = threading.RLock()
-_launched: weakref.WeakSet[Kernel] = weakref.WeakSet()
+_launched: weakref.WeakSet[KernelFacts] = weakref.WeakSet()
 
 
 def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:

@@ -41,10 +41,12 @@ class Repeated:
 
     def __init__(self, checked: CheckedLaunch):
         self.plan = plan = checked.plan
-        records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
+        values = [(i, value) for i, value in enumerate(checked.values) if i not in plan.untouched]
+        records = {i: found for i, value in values if (found := value.in_records) is not None}
         launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
         shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
-        regions = [value.region for value in checked.values if value.region is not None]
+        memory = {i: found.region for i, found in records.items()}
+        regions = [memory.get(i, value.region) for i, value in enumerate(checked.values) if value.region is not None]
         self._code = loaded_on(checked.scope, key_of(launch, shapes), are_aligned(regions))
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
@@ -169,6 +171,37 @@ class Repeated:
             if type(value) is HostArray and value._region.owner.tensors:
                 value._region.owner.written()
 
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The arguments that it writes."""
+        return self._written
+
+    @property
+    def is_by_arrays(self) -> bool:
+        """Tell whether nothing but arguments decides it."""
+        return self._tables is None
+
+    def operand(self, index: int, value: Any) -> tuple[Any, int]:
+        """Return the operand of a value that is no array, and its address."""
+        _, operand, address = self._operand(index, value)
+        return operand, address
+
+    def ready(self, given: Sequence[Any], operands: tuple[Any, ...]) -> Any:
+        """Return what `run_ready` takes for these arguments; None if it is to be found out each time."""
+        del given
+        return self._code.packed(operands[0])
+
+    def with_numbers(self, ready: Any, before: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
+        """Return what `run_ready` takes for operands that may differ in numbers from those before."""
+        del ready, before
+        return self._code.packed(operands[0])
+
+    def run_ready(self, ready: Any, operands: tuple[Any, ...]) -> bool:
+        """Run the launch as before. Return whether it could be."""
+        del operands
+        self._code.call(ready)
+        return True
+
 
 class RepeatedOnGpu(Repeated):
     """A launch in the memory of a GPU."""
@@ -213,6 +246,39 @@ class RepeatedOnGpu(Repeated):
         for region in writes:
             if region.owner.tensors:
                 region.owner.written()
+
+    def ready(self, given: Sequence[Any], operands: tuple[Any, ...]) -> Any:
+        reads, writes = [given[i]._region for i in self._reads], [given[i]._region for i in self._writes]
+        quiet = self._scope.quiet(reads, writes)
+        return None if quiet is None else (quiet, *self._stored(operands))
+
+    def with_numbers(self, ready: Any, before: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
+        # The contents, not where they are: a vector may have others in the same place.
+        return ready if operands[1] == before[1] else (ready[0], *self._stored(operands))
+
+    def _stored(self, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Return the memory of what is passed by value, and the parameters with its address."""
+        addresses, stored = operands[0], None
+        if self._has_values:
+            contents = tuple(operands[1])
+            stored = self._values.take(contents)
+            self._values.keep(contents, stored)
+            addresses = list(map(add, addresses, stored.places))
+        return stored, self._code.parameters(addresses)
+
+    def run_ready(self, ready: Any, operands: tuple[Any, ...]) -> bool:
+        scope, (quiet, stored, parameters) = self._scope, ready
+        with scope.entered():
+            if stored is None:
+                return scope.uses_as_before(quiet) and self._code.run_on(scope, parameters)
+            contents = tuple(operands[1])
+            taken = self._values.take(contents)
+            try:
+                if taken is not stored or not scope.wrote(stored.memory) or not scope.uses_as_before(quiet):
+                    return False
+                return self._code.run_on(scope, parameters)
+            finally:
+                self._values.keep(contents, taken)
 
 
 def _ctype_of(scalar: Scalar) -> Any:

@@ -143,7 +143,7 @@ class _Scalar:
 
 # What `HostArray` has for jaxwarp itself. All else that it has without an underscore is for users.
 INTERNAL = frozenset((
-    "begin", "components", "in_records", "indexed", "jax_value", "label", "leaves", "name", "new_like", "owner",
+    "begin", "components", "in_records", "indexed", "jax_value", "label", "leaves", "mark", "name", "new_like", "owner",
     "platform", "region", "require_scope", "require_writable", "scope", "token", "type", "value", "whole",
 ))  # fmt: skip
 # Types as the stub names them; others are Any there. Its `bool` is the scalar type of kernels.

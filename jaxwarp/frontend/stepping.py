@@ -46,7 +46,7 @@ from jaxwarp.frontend.lowering.values import (
 )
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import NameLiveness, assigned, rebound
-from jaxwarp.frontend.text.source import Missing, Source
+from jaxwarp.frontend.text.source import Definition, Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import LaneMachine
@@ -66,7 +66,8 @@ class SteppedKernel:
         writer = _Writer(source)
         definition = writer.function()
         self.nodes = writer.nodes
-        self.source = replace(source, tree=writer.tree, liveness=NameLiveness(), _spans={})
+        rewritten = Definition(writer.tree, source.lines)
+        self.source = replace(source, definition=rewritten, liveness=NameLiveness(), _spans={})
         self.types = types
         self.joined: dict[Any, dict[str, Any]] = {}
         self.kernel = lower(self.source, arguments, types, max_unroll, self.joined)

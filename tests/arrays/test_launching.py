@@ -9,10 +9,10 @@ import pytest
 from counting import profiled
 
 import jaxwarp as wp
-from jaxwarp.arrays import eager, launching, repeated
+from jaxwarp.arrays import eager, launching, recent, repeated
 from jaxwarp.ffi.launch import code, native_launch, on_memory
 
-MODULES = {m.__file__: m for m in (launching, repeated, eager, code, native_launch, on_memory)}
+MODULES = {m.__file__: m for m in (launching, recent, repeated, eager, code, native_launch, on_memory)}
 
 
 def steps(run) -> list[str]:
@@ -43,13 +43,16 @@ def test_a_launch_takes_the_steps_that_are_written():
         i = wp.tid()
         y[i] = 3.0 * x[i]
 
-    x, y = wp.ones(7, dtype=float), wp.zeros(7, dtype=float)
-    ways = [steps(lambda: wp.launch(tripled, 7, [x], [y])) for _ in range(2)]
-    path = ["run_launch", "_run_given", "launch_at_once", "prepared_launch", "_signature"]
-    first, again = ([name for i, name in enumerate(way) if name not in way[:i]] for way in ways)
+    x, y, z = (wp.ones(7, dtype=float) for _ in range(3))
+    ways = [steps(lambda out=out: wp.launch(tripled, 7, [x], [out])) for out in (y, y, z, z)]
+    asked = ["run_launch", "_run_given", "asked"]
+    path = [*asked, "launch_at_once", "prepared_launch", "_signature"]
+    first, again, others, others_again = ([n for i, n in enumerate(way) if n not in way[:i]] for way in ways)
     assert first == [*path, "check", "_remember", "code_of", "Repeated.operands", "Repeated.run", "NativeCode.run"]
-    assert again == [*path, "Repeated.operands", "Repeated.run", "NativeCode.run"]
-    assert [name for name in written() if name in first] == first
+    assert again == others_again == [*asked, "Recent.run", "Repeated.run_ready"]
+    assert others == [*path, "Repeated.operands", "Repeated.run", "NativeCode.run"]
+    for way in (first, again):
+        assert [name for name in written() if name in way] == way
 
 
 def test_what_is_written_is_there():

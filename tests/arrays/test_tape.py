@@ -649,7 +649,7 @@ STEPS = {
 def forget_plans():
     launching.forget()
     for kernel in [value for value in globals().values() if isinstance(value, wp.Kernel)]:
-        kernel.plans.clear()  # in debug mode nothing more is kept
+        kernel.found.plans.clear()  # in debug mode nothing more is kept
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ JSON, empty for those that hold.
 
 import cProfile
 import ctypes
+import functools
 import gc
 import json
+import linecache
 import sys
 import tempfile
 import threading
@@ -488,6 +490,60 @@ def launches(gpus):
         wp.launch(saxpy, 6, [x, host, 1.0])
     with pytest.raises(wp.KernelError, match="shares memory with argument 'x'"):
         wp.launch(saxpy, 5, [y[1:], y[:5], 1.0])
+
+
+def launches_on_the_same_arrays(gpus):
+    def of(count):
+        arrays = ", ".join(f"a{k}: wp.array(dtype=float)" for k in range(count))
+        total = " + ".join([*(f"a{k}[i]" for k in range(1, count)), "s + v[1]"])
+        text = f"@wp.kernel\ndef k({arrays}, s: float, v: wp.vec3):\n    i = wp.tid()\n    a0[i] = {total}\n"
+        file = f"<{count} arrays on a GPU>"
+        linecache.cache[file] = (1, None, text.splitlines(True), file)
+        scope = {"wp": wp, "__name__": __name__}
+        exec(compile(text, file, "exec"), scope)
+        return scope["k"], [wp.ones(4, dtype=float, device="cuda:0") for _ in range(count)]
+
+    def calls(run):
+        profile = cProfile.Profile()
+        profile.runcall(run)
+        # The driver that pretends reads each parameter by a cast.
+        is_cast = "cast", "POINTER"
+        rows = ((getattr(row.code, "co_name", str(row.code)), row.callcount) for row in profile.getstats())
+        return sum(count for name, count in rows if not any(word in name for word in is_cast))
+
+    counts, v = [], wp.vec3(0.0, 2.0, 0.0)
+    for count in (2, 10, 30):
+        kernel, arrays = of(count)
+        run = functools.partial(wp.launch, kernel, 4, [*arrays, 1.0, v])
+        for _ in range(3):
+            run()
+        gpus.log()
+        counts.append(calls(run))
+        (line,) = gpus.log()
+        assert line.startswith("launch")
+        assert arrays[0].list() == [count + 2.0] * 4
+    assert counts[0] == counts[1] == counts[2] < 130, counts
+    kernel, arrays = of(2)
+    for number, expected in ((1.0, 4.0), (1.0, 4.0), (5.0, 8.0), (5, 8.0), (1.0, 4.0)):
+        wp.launch(kernel, 4, [*arrays, number, v])
+        assert arrays[0].list() == [expected] * 4
+    v[1] = 20.0
+    wp.launch(kernel, 4, [*arrays, 1.0, v])
+    assert arrays[0].list() == [22.0] * 4
+    # Who reads on another stream waits, and who writes then waits for that.
+    other = wp.Stream("cuda:0")
+    with wp.ScopedStream(other, sync_enter=False):
+        wp.launch(saxpy, 4, [arrays[0], arrays[1], 1.0])
+    gpus.log()
+    wp.launch(kernel, 4, [*arrays, 1.0, v])
+    assert any(line.startswith("wait") for line in gpus.log())
+    assert arrays[0].list() == [44.0] * 4
+    bodies, out = wp.zeros(4, dtype=Particle, device="cuda:0"), wp.zeros(4, dtype=float, device="cuda:0")
+    for _ in range(2):
+        wp.launch(step, 4, [bodies, out])
+    gpus.log()
+    wp.launch(step, 4, [bodies, out])
+    assert [line.split()[0] for line in gpus.log()] == ["launch"]  # nothing is copied
 
 
 class Stopwatch:
@@ -1935,6 +1991,7 @@ SCENARIOS = [
     launches,
     launches_that_are_alike,
     launches_of_threads,
+    launches_on_the_same_arrays,
     values_of_graphs,
     reading_waits_once,
     tuning,

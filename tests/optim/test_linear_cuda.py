@@ -47,7 +47,7 @@ def _used():
 @pytest.mark.usefixtures("_used")
 @pytest.mark.parametrize("name", KERNELS)
 def test_nvrtc(name):
-    found = list(KERNELS[name]._specialized.values())
+    found = list(KERNELS[name].found.specialized.values())
     assert found, "no solver launches it"
     for kernel in found[:2]:
         (entry,) = compile_cuda(print_cuda(prepare(kernel)), (90,))

@@ -154,7 +154,7 @@ def test_bodies_for_several_rows_are_printed(file, capsys):
         ir = kernel.specialize()
         code_of(CodeKey(ir, True, (None, None), tuple(p.shape for p in ir.params)))
 
-    kernel._specialized.clear()
+    kernel.found.specialized.clear()
     ran = names(entered(compiled))
     assert ran == printed
     assert printed[: len(PREPARE)] == names(of(PREPARE))  # no extents, nothing to be done for them
@@ -167,7 +167,7 @@ def test_cuda_runs_what_is_printed(file, capsys):
         capsys, f"{file}:scaled", "--target", "cuda", "--dim", "64,3", "--shape", "x=64,3", "--shape", "y=64,3"
     )
     kernel, _ = find(f"{file}:scaled", None)
-    kernel._specialized.clear()
+    kernel.found.specialized.clear()
 
     def compiled():
         made = prepared(kernel.specialize(), True)

@@ -55,6 +55,10 @@ class NativeCode:
         """Return the array of addresses whose own address `call` takes."""
         return self._pointers(*addresses)
 
+    def packed(self, addresses: Sequence[int]) -> bytes:
+        """Return addresses as `call` takes them."""
+        return self._packed(*addresses)
+
     def call(self, pointers: int | bytes, is_divided: bool = True) -> None:
         """Runs it on the addresses at `pointers`, or packed in them; unless `is_divided`, in this thread."""
         if is_divided and not self.is_whole:

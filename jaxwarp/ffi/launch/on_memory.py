@@ -122,15 +122,26 @@ class CudaLaunch:
 
     def run(self, scope: CudaScope, addresses: Sequence[int]) -> None:
         """Queues it on the stream of the scope."""
-        made, stream = scope.ready(), scope.stream
-        config = self._configs.get(stream) or self._configured(made, stream)
         try:
             parameters = self._parameters.pop()
         except IndexError:
             parameters = _Parameters(*self._layout)
         parameters.places[:] = addresses
-        made.call("LaunchKernelEx", config, self._function, parameters.address, 0, what=self._what)
+        self.run_on(scope, parameters)
         self._parameters.append(parameters)  # the driver has copied them
+
+    def parameters(self, addresses: Sequence[int]) -> _Parameters:
+        """Return what the driver takes for these addresses, for `run_on`."""
+        made = _Parameters(*self._layout)
+        made.places[:] = addresses
+        return made
+
+    def run_on(self, scope: CudaScope, parameters: _Parameters) -> bool:
+        """Queue it on the stream of the scope, with these parameters. Return True."""
+        made, stream = scope.ready(), scope.stream
+        config = self._configs.get(stream) or self._configured(made, stream)
+        made.call("LaunchKernelEx", config, self._function, parameters.address, 0, what=self._what)
+        return True
 
     def _configured(self, made: Driver, stream: int | None) -> Any:
         config = made.types.CUlaunchConfig()

@@ -19,8 +19,8 @@ from jaxwarp.frontend.lowering.expressions import folded
 from jaxwarp.frontend.lowering.frame import Frame, expression
 from jaxwarp.frontend.lowering.tiles.arithmetic import tile_operator
 from jaxwarp.frontend.lowering.values import StructValue, Tile, describe, type_of
-from jaxwarp.frontend.text.constants import OPERATOR_FUNCTIONS
 from jaxwarp.frontend.text.functions import Func
+from jaxwarp.frontend.text.reads import OPERATOR_FUNCTIONS
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,8 @@ import numpy as np
 from jaxwarp.boundary import warn
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
-from jaxwarp.frontend.text.source import Source
-
-# What users call functions that stand for operators, as in Warp.
-OPERATOR_FUNCTIONS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
-    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "bit_and",
-    ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
-}  # fmt: skip
+from jaxwarp.frontend.text.reads import Reads, StaticExpression, callees, reads_of
+from jaxwarp.frontend.text.source import Definition, Source
 
 # `static` itself, filled where it is defined.
 STATIC: list[Any] = []
@@ -40,62 +34,68 @@ def capture(source: Source, scope: Mapping[str, Any]) -> None:
     Args:
         scope: the local names where it is defined: annotations may use them.
     """
-    for node in _outside_statics(source):
-        if isinstance(node, ast.Name) and node.id not in source.captured and node.id != source.name:
-            value = find(source.function, node.id)
-            if value is not Missing:
-                source.captured[node.id] = frozen(value)
-        elif isinstance(node, ast.Attribute):
-            attribute_chain(source, node)
-        elif isinstance(node, ast.operator | ast.unaryop):
-            _capture_operator(source, node, scope)
+    static = source.before["static"] = _static_callees(source)
+    _capture_reads(source, reads_of(source.definition, static), scope)
     # With `from __future__ import annotations` a name that only annotations use is in no closure.
-    arguments = source.tree.args
-    annotations = [a.annotation for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    for annotation in [*annotations, source.tree.returns]:
-        for node in ast.walk(annotation) if annotation is not None else ():
-            if isinstance(node, ast.Name) and node.id in scope:
-                source.captured[node.id] = scope[node.id]
+    for name in _names_of_annotations(source.definition):
+        if name in scope:
+            source.captured[name] = scope[name]
+    source.before["attributes"] = len(source.attributes)
 
 
-def _capture_operator(source: Source, node: ast.operator | ast.unaryop, scope: Mapping[str, Any]) -> None:
-    """Keeps the function that may stand for an operator. It is in no closure, since nothing names it."""
-    name = OPERATOR_FUNCTIONS.get(type(node), "not")
-    if name in scope and name not in source.captured and name != source.name:
-        source.captured[name] = scope[name]
+def _static_callees(source: Source) -> frozenset[str]:
+    """Return what the function calls that is `static`, as it is written."""
+    found = ((text, attribute_chain(source, node)) for text, node in callees(source.definition))
+    return frozenset(text for text, value in found if any(value is static for static in STATIC))
 
 
-def _outside_statics(source: Source) -> Iterator[ast.AST]:
-    """The nodes of a function, but those inside of static expressions that have a value now, which are given theirs."""
-    pending: list[ast.AST] = [source.tree]
-    while pending:
-        node = pending.pop()
-        yield node
-        if isinstance(node, ast.Call) and _is_static(source, node) and _evaluate_now(source, node.args[0]):
-            pending.append(node.func)
-        else:
-            pending.extend(ast.iter_child_nodes(node))
+def _capture_reads(source: Source, reads: Reads, scope: Mapping[str, Any]) -> None:
+    captured, function = source.captured, source.function
+    for name in reads.names:
+        if name not in captured and name != source.name:
+            value = find(function, name)
+            if value is not Missing:
+                captured[name] = frozen(value)
+    for chain in reads.chains.values():
+        attribute_chain(source, chain.node)
+    # What stands for an operator is in no closure, since nothing names it.
+    for name in reads.operators:
+        if name in scope and name not in captured and name != source.name:
+            captured[name] = scope[name]
+    for static in reads.statics:
+        if not _evaluate_now(source, static):
+            _capture_reads(source, static.inside, scope)
 
 
-def _is_static(source: Source, node: ast.Call) -> bool:
-    if len(node.args) != 1 or not isinstance(node.func, ast.Name | ast.Attribute):
-        return False
-    value = attribute_chain(source, node.func)
-    return any(value is static for static in STATIC)
+def _names_of_annotations(definition: Definition) -> tuple[str, ...]:
+    """Return the names in the annotations of arguments and of the result."""
+    found = definition.kept.get(_names_of_annotations)
+    if found is None:
+        arguments = definition.tree.args
+        annotations = [a.annotation for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        given = [a for a in (*annotations, definition.tree.returns) if a is not None]
+        names = {n.id: None for a in given for n in ast.walk(a) if isinstance(n, ast.Name)}
+        found = definition.kept[_names_of_annotations] = tuple(names)
+    return found
 
 
-def _evaluate_now(source: Source, argument: ast.expr) -> bool:
+def _evaluate_now(source: Source, static: StaticExpression) -> bool:
     """Evaluates a static expression that needs no local name; false if that fails."""
-    nodes = list(ast.walk(argument))
-    own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # of comprehensions
-    names = {n.id for n in nodes if isinstance(n, ast.Name)} - own
-    if names & source.bound:
+    if static.names & source.bound:
         return False
+    codes = source.definition.kept
     try:
-        value = eval(_code(source, argument), _scope(source, names, find))
+        code = codes.get(static.argument)
+        if code is None:
+            code = codes[static.argument] = static.code(source.file)
+        if static.is_flat:
+            found = ((name, find(source.function, name)) for name in static.names)
+            value = eval(code, source.function.__globals__, {n: v for n, v in found if v is not Missing})
+        else:
+            value = eval(code, _scope(source, static.names, find))
     except Exception:
         return False  # names may get their values later; else the error comes, with its line, when it is needed
-    source.statics[static_key(argument, {})] = frozen(value)
+    source.statics[static_key(static.argument, {})] = frozen(value)
     return True
 
 
@@ -187,7 +187,7 @@ def _code(source: Source, node: ast.expr) -> types.CodeType:
     return compile(ast.Expression(node), source.file, "eval")
 
 
-def _scope(source: Source, names: set[str], lookup: Callable[..., Any]) -> dict[str, Any]:
+def _scope(source: Source, names: Set[str], lookup: Callable[..., Any]) -> dict[str, Any]:
     found = {name: lookup(source.function, name) for name in names}
     return source.function.__globals__ | {name: value for name, value in found.items() if value is not Missing}
 

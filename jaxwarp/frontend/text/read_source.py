@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import types
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.text.constants import capture
 from jaxwarp.frontend.text.definition import find_definition
-from jaxwarp.frontend.text.source import Source
+from jaxwarp.frontend.text.source import Definition, Source
 
 
 def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Source:
@@ -35,7 +36,20 @@ def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Sour
         )
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise KernelSyntaxError(f"{function.__name__}: @{decorator} cannot be applied to async def", hint="use def")
-    tree, lines = find_definition(function)
-    source = Source(function.__name__, function.__code__.co_filename, tree, function, lines)
+    source = Source(function.__name__, function.__code__.co_filename, _definition_of(function), function)
     capture(source, scope)
     return source
+
+
+def _definition_of(function: types.FunctionType) -> Definition:
+    """Return the text of a function, which is looked for once for each code: a factory makes many functions of one."""
+    code = function.__code__
+    number = id(code)  # codes of two files may be equal
+    known = _definitions.get(number)
+    if known is None:
+        made = Definition(*find_definition(function))
+        known = _definitions.setdefault(number, (weakref.ref(code, lambda _: _definitions.pop(number, None)), made))
+    return known[1]
+
+
+_definitions: dict[int, tuple[weakref.ref[types.CodeType], Definition]] = {}

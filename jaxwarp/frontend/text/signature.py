@@ -9,9 +9,11 @@ from typing import Any
 
 from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.text.annotations import Reference, resolve
-from jaxwarp.frontend.text.constants import evaluate_host
+from jaxwarp.frontend.text.constants import attribute_chain, evaluate_host
+from jaxwarp.frontend.text.content import NoContentError, token_of
 from jaxwarp.frontend.text.functions import Parameter
 from jaxwarp.frontend.text.host_values import Missing, frozen
+from jaxwarp.frontend.text.reads import reads_of_text
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.types import Aggregate, Array
 
@@ -26,6 +28,43 @@ def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
         KernelSyntaxError: it has `*args` or `**kwargs`.
         KernelTypeError: an annotation is missing, or is no type of the language.
     """
+    key, kept = _told(source, what), source.definition.kept
+    known = None if key is None else kept.get(key)
+    if known is None:
+        known = _read_parameters(source, what)
+        if key is not None:
+            kept[key] = known
+    return known
+
+
+def _told(source: Source, what: str) -> Any:
+    """Return what decides about the parameters of functions of one code; None if it cannot be said."""
+    function = source.function
+    annotations, defaults = function.__annotations__.values(), (function.__defaults__, function.__kwdefaults__)
+    try:
+        values = [v for a in annotations for v in (_values_in(source, a) if isinstance(a, str) else [a])]
+        return read_parameters, what, source.name, *map(token_of, (*values, *defaults))
+    except NoContentError:
+        return None
+
+
+def _values_in(source: Source, text: str) -> list[Any]:
+    """Return an annotation that is a text, and the values of its names.
+
+    Raises:
+        NoContentError: it is more than names, attributes and subscripts.
+    """
+    kept = source.definition.kept
+    reads = kept.get((_values_in, text))
+    if reads is None:
+        reads = kept[_values_in, text] = reads_of_text(text)
+    if reads is None or reads.names.keys() & source.bound:
+        raise NoContentError
+    names = [source.lookup(name) for name in reads.names]
+    return [text, *names, *(attribute_chain(source, chain.node) for chain in reads.chains.values())]
+
+
+def _read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
     arguments = source.tree.args
     for extra, text in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
         if extra is not None:

@@ -17,31 +17,18 @@ def _binds(node: ast.AST) -> TypeGuard[ast.Name | ast.arg]:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A function, read once when it is decorated.
+class Definition:
+    """The text of a function: one object for all functions that are made of one code.
 
     Attributes:
-        name: what messages call it.
-        file: what `linecache` knows its text by.
         tree: the function's definition, positions as in the file.
-        function: the Python function itself.
-        captured: the values of its free names, see constants.py.
-        attributes: likewise those of their attributes, with the objects that have them, by its identity and the name.
-        statics: likewise those of static expressions.
-        compared: names and attributes whose values were asked for again when the function was first lowered.
+        lines: those of the file.
+        kept: what is found out about the text, by what asked for it.
     """
 
-    name: str
-    file: str
     tree: ast.FunctionDef
-    function: Any  # a types.FunctionType, which checkers would take for a method
     lines: tuple[str, ...]
-    captured: dict[str, Any] = field(default_factory=dict)
-    attributes: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict)
-    statics: dict[Any, Any] = field(default_factory=dict)
-    compared: set[str] = field(default_factory=set)
-    liveness: NameLiveness = field(default_factory=NameLiveness)
-    _spans: dict[ast.AST, Loc] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
     def locals(self) -> frozenset[str]:
@@ -52,9 +39,58 @@ class Source:
     @cached_property
     def bound(self) -> frozenset[str]:
         """Names that something in the function binds: these, its arguments, those of lambdas in static expressions."""
-        nodes = ast.walk(self.tree)  # once: every function that is decorated is asked
+        nodes = ast.walk(self.tree)
         stored = (n.id if isinstance(n, ast.Name) else n.arg for n in nodes if _binds(n))
         return frozenset(stored)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A function, read once when it is decorated.
+
+    Attributes:
+        name: what messages call it.
+        file: what `linecache` knows its text by.
+        definition: its text.
+        function: the Python function itself.
+        captured: the values of its free names, see constants.py.
+        attributes: likewise those of their attributes, with the objects that have them, by its identity and the name.
+        statics: likewise those of static expressions.
+        compared: names and attributes whose values were asked for again when the function was first lowered.
+        late: names that were looked up after the definition, with what was found, or `Missing`.
+        before: of the definition: how many `attributes` had a value then, and what it calls that is `static`.
+    """
+
+    name: str
+    file: str
+    definition: Definition
+    function: Any  # a types.FunctionType, which checkers would take for a method
+    captured: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict)
+    statics: dict[Any, Any] = field(default_factory=dict)
+    compared: set[str] = field(default_factory=set)
+    late: dict[str, Any] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
+    liveness: NameLiveness = field(default_factory=NameLiveness)
+    _spans: dict[ast.AST, Loc] = field(default_factory=dict)
+
+    @property
+    def tree(self) -> ast.FunctionDef:
+        return self.definition.tree
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self.definition.lines
+
+    @property
+    def locals(self) -> frozenset[str]:
+        """Names that the function assigns to."""
+        return self.definition.locals
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Names that something in the function binds."""
+        return self.definition.bound
 
     def loc(self, node: ast.AST, inlined_at: Loc | None = None) -> Loc:
         """The span of a node, in characters (Python counts bytes)."""
@@ -92,8 +128,13 @@ class Source:
             return self.captured[name]
         value = find(self.function, name)
         if value is Missing or name == self.name:
+            if "attributes" in self.before:
+                self.late[name] = value
             return value
-        return self.captured.setdefault(name, frozen(value))
+        kept = self.captured.setdefault(name, frozen(value))
+        if "attributes" in self.before:
+            self.late[name] = kept
+        return kept
 
     def attribute(self, host: object, name: str) -> Any:
         """The value of an attribute. It is kept.

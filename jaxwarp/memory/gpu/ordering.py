@@ -130,6 +130,43 @@ class PendingWork:
         self.contents: Contents | None = None
 
 
+class StreamChanges:
+    """A count of how often memory has become that of another stream or library: what was quiet may not be any more."""
+
+    count = 0
+
+
+class Quiet(NamedTuple):
+    """Work on a stream that waits for nothing, as long as nothing changes.
+
+    Attributes:
+        queue: the stream.
+        changes: `StreamChanges.count` when this was found.
+        written: what it writes to.
+    """
+
+    queue: Queue
+    changes: int
+    written: list[PendingWork]
+
+    def holds(self, queue: Queue) -> bool:
+        """Note the work once more, if it still waits for nothing. Return whether it does."""
+        if queue is not self.queue or StreamChanges.count != self.changes:
+            return False
+        for work in self.written:
+            work.writes += 1
+        return True
+
+
+def quiet(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Quiet | None:
+    """Return what is known of work on regions that waits for nobody; None if it may have to wait, or to be noted."""
+    changes = StreamChanges.count
+    read, written = ([work for r in regions if (work := _work_on(r)) is not None] for regions in (reads, writes))
+    is_quiet = all(w.writer is queue or (queue in w.readers and not w.is_shared) for w in read)
+    is_quiet = is_quiet and all(w.writer is queue and not w.readers for w in written)
+    return Quiet(queue, changes, written) if is_quiet else None
+
+
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
     """Something on `queue` is about to read and write regions: what others do with these comes first."""
     waited: list[Queue] = []
@@ -144,6 +181,7 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             waited += [work.writer, *work.readers]
     if not waited:
         return
+    StreamChanges.count += 1
     for other in dict.fromkeys(waited):
         queue.waits_for(other)
     for work in read:  # now that nothing has failed
@@ -151,6 +189,7 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             work.readers = (*work.readers, queue)
     for work in written:
         work.writer, work.readers = queue, ()
+    StreamChanges.count += 1
 
 
 def share(region: Region) -> None:
@@ -159,6 +198,7 @@ def share(region: Region) -> None:
     work = _work_on(region)
     if work is not None:
         work.is_shared = True
+        StreamChanges.count += 1
 
 
 def expose(region: Region) -> None:

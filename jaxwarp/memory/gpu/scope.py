@@ -22,7 +22,7 @@ from jaxwarp.memory.devices import CPU, Device, require_device
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.gpu.graphs import DriverGraph, GraphRecorder, NotInGraphError
-from jaxwarp.memory.gpu.ordering import PendingWork, Queue, expose, is_zero, note, note_contents, share
+from jaxwarp.memory.gpu.ordering import PendingWork, Queue, Quiet, expose, is_zero, note, note_contents, quiet, share
 from jaxwarp.memory.gpu.pool import keep_freed
 from jaxwarp.memory.host_scope import HOST, Outside, require_unrecorded, scope_of, untraced
 from jaxwarp.memory.libraries import library_of
@@ -193,6 +193,14 @@ class GpuScope(Outside, CudaScope):
         else:
             note(self.queue, reads, writes)
 
+    def quiet(self, reads: Sequence[Region], writes: Sequence[Region]) -> Quiet | None:
+        """Return what is known of work that waits for nobody, for `uses_as_before`. Return None if it may wait."""
+        return None if _here.recorder is not None else quiet(self.queue, reads, writes)
+
+    def uses_as_before(self, known: Quiet | None) -> bool:
+        """Do what `uses` does, if the work still waits for nobody. Return whether it does."""
+        return known is not None and _here.recorder is None and known.holds(self.queue)
+
     def recorded(self, run: Callable[[], object]) -> DriverGraph | None:
         """Record the work that `run` queues as a graph, without running it. Return None if some of it is not work of
         this GPU alone.
@@ -279,6 +287,10 @@ class GpuScope(Outside, CudaScope):
     def _note_contents(self, target: Region, contents: bool | None) -> None:
         if not self.is_recorded:  # else it is written later, and each time that the graph is launched
             note_contents(target, contents)
+
+    def wrote(self, region: Region) -> bool:
+        """Return whether what was written to a region last was queued on the current stream."""
+        return region.owner.work.writer is self.queue
 
     def has_alone(self, region: Region) -> bool:
         """Return whether all work that may still use a region is on the current stream."""
