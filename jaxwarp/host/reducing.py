@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxwarp.arrays.create import copy, zeros
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary
@@ -193,7 +194,7 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
     """Converts the elements of an array to the type of another one. A tape records it.
 
     Args:
-        in_array: of scalars, vectors or matrices.
+        in_array: of scalars, vectors or matrices; it may be an indexed array, and so may the other.
         out_array: of as many axes and components, or else the scalars of both are taken in order.
         count: how many elements are converted, of arrays with one axis; None: all of `in_array`.
 
@@ -202,6 +203,13 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
         KernelTypeError, KernelValueError: one is no array outside of JAX, or `count` no number of elements.
     """
     what = "array_cast"
+    if isinstance(in_array, IndexedArray):
+        in_array = in_array.contiguous()
+    if isinstance(out_array, IndexedArray):
+        dense = out_array.contiguous()
+        array_cast(in_array, dense, count)
+        out_array.assign(dense)
+        return
     source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
     number = source.size if count is None else require_count(what, "count", count)
     if source.ndim != target.ndim or source.components != target.components:
