@@ -179,7 +179,7 @@ def _part(array_: HostArray, axis: int | None, count: int) -> np.ndarray:
 
 def _axis(what: str, axis: Any, ndim: int) -> int:
     if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise OutOfRangeError(f"{what}: axis {axis!r} is out of range for an array with {ndim} axes")
+        raise OutOfRangeError(f"{what}() axis {axis} is out of bounds: the array has {ndim} axes")
     return axis % ndim
 
 

@@ -211,7 +211,7 @@ WRONG = {
     "out array should have shape (1,)": lambda: wp.utils.array_sum(floats, wp.zeros(2)),
     "Unsupported data type: int32": lambda: wp.utils.array_inner(ints, ints),
     "must have the same shape, got (8,) and (2,)": lambda: wp.utils.array_inner(floats, wp.zeros(2)),
-    "axis 1 is out of range for an array with 1 axes": lambda: wp.utils.array_sum(floats, axis=1),
+    "array_sum() axis 1 is out of bounds: the array has 1 axes": lambda: wp.utils.array_sum(floats, axis=1),
     "Array shapes do not match ((2, 4) vs (4, 2))": lambda: wp.utils.array_cast(
         floats.reshape(2, 4), ints.reshape(4, 2)
     ),

@@ -158,7 +158,7 @@ def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
     step = 1 if index.step is None else frame.known(index.step)
     has_step = type(step) is not int or step != 1
     if type(step) is int and step == 0:
-        raise KernelValueError("the step of a slice must not be zero", hint="leave it out")
+        raise KernelValueError("Slice step cannot be zero", hint="leave it out")
     if index.start is None and index.stop is None and not has_step:
         return view.axes[axis]
     through = view.axes[axis].through
