@@ -75,8 +75,8 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
     """`a[i, j]`: an element if all axes are indexed, else a view of the rest."""
     if len(indices) > view.ndim:
         raise KernelTypeError(
-            f"{view.name} has {_count(view.ndim, 'axis', 'axes')},"
-            f" got {_count(len(indices), 'index', 'indices')}",
+            f"Incorrect number of indices specified for array indexing: {view.name} has"
+            f" {_count(view.ndim, 'axis', 'axes')}, got {_count(len(indices), 'index', 'indices')}",
             hint=f"leave indices out, or annotate the argument with more axes: array(dtype=..., ndim={len(indices)})",
         )
     if isinstance(view, Chosen):
