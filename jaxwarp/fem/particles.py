@@ -237,7 +237,7 @@ class PicQuadrature(Quadrature):
 
     @property
     def cell_particle_offsets(self) -> Any:
-        """How many points are in cells before each cell, and in all of them."""
+        """The number of points in cells before each cell, and then in all of them."""
         return self._offsets
 
     @property

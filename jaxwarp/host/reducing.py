@@ -83,7 +83,7 @@ def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis:
     one, other = require_array(what, "a", a), require_array(what, "b", b)
     if one.shape != other.shape:
         raise KernelValueError(f"{what}() arguments must have the same shape, got {one.shape} and {other.shape}")
-    require_same_type(f"{what}: A and b array", ("a", "b"), one, other)
+    require_same_type(what, "A and b array", one, other)
     require_scalars(what, one, _SUMMED)
     components = tuple(range(-len(one.components), 0))
 

@@ -22,6 +22,11 @@ def no_step(x: wp.array[float]):
     x[0] = y[0]
 
 
+@wp.kernel
+def no_number(x: wp.array[wp.vec3]):
+    x[0].y = x[1]
+
+
 class FromAnotherDevice:
     def __dlpack_device__(self):
         return 123, 7
@@ -66,6 +71,10 @@ CASES = {
     "device": (lambda: wp.from_dlpack(FromAnotherDevice()), TypeError,
                "Unsupported source device for DLPack: device_type=123, device_id=7"),
     "capsule": (lambda: wp.from_dlpack(NoCapsule()), TypeError, "Expected a valid DLPack capsule, got object"),
+    "slot": (lambda: wp.launch(no_number, 1, [wp.zeros(2, dtype=wp.vec3)]), TypeError,
+             "Composite slot assignment expects value of type float32"),
+    "types": (lambda: wp.utils.array_inner(wp.zeros(2), wp.zeros(2, dtype=wp.float64)), RuntimeError,
+              r"A and b array data types do not match \(float32 vs float64\)$"),
     "names": (lambda: wp.jax_kernel(first, in_out_argnames=["y", "y"]), ValueError, "must not contain duplicate names"),
 }  # fmt: skip
 
