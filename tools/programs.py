@@ -63,7 +63,8 @@ def _run(python: Path, package: str, arguments: Sequence[str]) -> subprocess.Com
                  "JAXWARP_CACHE_DIR": f"{caches}/jaxwarp"}  # fmt: skip
         command = [str(python), str(MODELS / "measure.py"), package, *arguments]
         try:
-            return subprocess.run(command, env=known, cwd=caches, text=True, capture_output=True, timeout=PATIENCE)
+            return subprocess.run(command, env=known, cwd=caches, text=True, capture_output=True, check=False,
+                                  timeout=PATIENCE)  # fmt: skip
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, -1, "", f"gave up after {PATIENCE} seconds")
 

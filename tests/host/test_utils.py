@@ -152,7 +152,8 @@ def test_casts():
     wp.utils.array_cast(wp.ones(3), same, count=2)
     assert same.list() == [1.0, 1.0, 0.0]
     some = wp.zeros(4, dtype=float)
-    wp.utils.array_cast(wp.array([5, 6, 7], dtype=int), wp.indexedarray(some, [wp.array([3, 0, 2], dtype=int)]), count=2)
+    places = wp.array([3, 0, 2], dtype=int)
+    wp.utils.array_cast(wp.array([5, 6, 7], dtype=int), wp.indexedarray(some, [places]), count=2)
     assert some.list() == [6.0, 0.0, 0.0, 5.0]
     wp.utils.array_cast(wp.indexedarray(some, [wp.array([3, 0], dtype=int)]), found.flatten()[:2])
     assert found.list() == [5.0, 6.0, 7.0, 8.0]

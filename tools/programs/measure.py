@@ -9,7 +9,12 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+Model = tuple[Callable[[], None], Callable[[], Any]]
+"""What makes a step, and what reads the state."""
 
 TIMED = 20
 """How many steps are timed, after those whose state is compared."""

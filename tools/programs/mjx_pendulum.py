@@ -3,11 +3,12 @@
 import jax
 import mujoco
 import numpy as np
+from measure import Model
 from mujoco import mjx
 from mujoco_warp_pendulum import XML
 
 
-def build():
+def build() -> Model:
     model = mujoco.MjModel.from_xml_string(XML)
     data = mujoco.MjData(model)
     data.qpos[:] = [0.5, 0.3]
@@ -16,7 +17,7 @@ def build():
     state = [mjx.put_data(model, data, impl="warp")]
     advance = jax.jit(mjx.step)
 
-    def step():
+    def step() -> None:
         state[0] = jax.block_until_ready(advance(on_device, state[0]))
 
     return step, lambda: np.concatenate([np.asarray(state[0].qpos), np.asarray(state[0].qvel)])

@@ -4,6 +4,7 @@ import mujoco
 import mujoco_warp
 import numpy as np
 import warp as wp
+from measure import Model
 
 XML = """
 <mujoco>
@@ -23,7 +24,7 @@ XML = """
 WORLDS = 16
 
 
-def build():
+def build() -> Model:
     model = mujoco.MjModel.from_xml_string(XML)
     data = mujoco.MjData(model)
     on_device = mujoco_warp.put_model(model)
@@ -31,7 +32,7 @@ def build():
     angles = np.linspace(-1.0, 1.0, WORLDS)[:, None] * np.array([1.0, 0.5])
     worlds.qpos.assign(angles.astype(np.float32))
 
-    def step():
+    def step() -> None:
         mujoco_warp.step(on_device, worlds)
         wp.synchronize()
 

@@ -1,11 +1,11 @@
 """Newton: boxes that fall on a plane, by the XPBD solver."""
 
 import newton
-import numpy as np
 import warp as wp
+from measure import Model
 
 
-def build():
+def build() -> Model:
     builder = newton.ModelBuilder()
     builder.add_ground_plane()
     for i in range(4):
@@ -16,11 +16,11 @@ def build():
     states = [model.state(), model.state()]
     control = model.control()
 
-    def step():
+    def step() -> None:
         states[0].clear_forces()
         contacts = model.collide(states[0])
         solver.step(states[0], states[1], control, contacts, 1.0 / 240.0)
         states.reverse()
         wp.synchronize()
 
-    return step, lambda: states[0].body_q.numpy()
+    return step, lambda: states[0].body_q.numpy()  # noqa: PLW0108 (states change places)

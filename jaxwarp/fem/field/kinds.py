@@ -88,9 +88,8 @@ def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_wh
     @wp.func
     def node_value(f: Any, cell: int, k: int):
         node = f.nodes[cell, k]
-        if wp.static(not is_whole):
-            if node < 0:
-                return dtype(scalar(0.0))
+        if wp.static(not is_whole) and node < 0:
+            return dtype(scalar(0.0))
         return to_value(f.dofs[node])
 
     @wp.func
