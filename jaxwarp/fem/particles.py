@@ -1,5 +1,7 @@
 """Quadratures whose points are particles: any number of them in an element."""
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import functools
@@ -16,6 +18,7 @@ from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.quadrature import Quadrature, require_domain
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, sample_type, vector
+from jaxwarp.types import element_scalar
 
 _ROUNDING = 1e-5
 """How far outside of a cell, beside its size, a particle is still in it."""
@@ -269,5 +272,5 @@ class PicQuadrature(Quadrature):
                 f"PicQuadrature.fill_element_mask: mask: expected an array outside of JAX of {count} numbers, got"
                 f" {type(mask).__name__} of shape {getattr(mask, 'shape', None)}"
             )
-        filled = wp.array((self._counts > 0).astype(mask.dtype.numpy), dtype=mask.dtype, device=mask.device)
+        filled = wp.array((self._counts > 0).astype(element_scalar(mask.dtype).numpy), dtype=mask.dtype, device=mask.device)
         wp.copy(mask, filled, count=count)
