@@ -272,5 +272,6 @@ class PicQuadrature(Quadrature):
                 f"PicQuadrature.fill_element_mask: mask: expected an array outside of JAX of {count} numbers, got"
                 f" {type(mask).__name__} of shape {getattr(mask, 'shape', None)}"
             )
-        filled = wp.array((self._counts > 0).astype(element_scalar(mask.dtype).numpy), dtype=mask.dtype, device=mask.device)
+        has_some = (self._counts > 0).astype(element_scalar(mask.dtype).numpy)
+        filled = wp.array(has_some, dtype=mask.dtype, device=mask.device)
         wp.copy(mask, filled, count=count)
