@@ -48,7 +48,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help generated docs wheels demo notebooks test test-all lint pytest quick test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test test-all lint pytest quick test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps programs bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -179,6 +179,9 @@ bench-linear-solvers: native  ## linear solvers beside Warp and SciPy
 
 bench-warp-steps: native  ## Warp's own programs: steps a second beside Warp
 	PYTHONPATH=. $(PYTHON) benchmarks/warp_steps.py
+
+programs: native  ## programs on Warp, installed and compared: docs/programs.md
+	PYTHONPATH=. $(PYTHON) tools/programs.py --tests
 
 bench-sizes: native  ## a kernel over sizes
 	PYTHONPATH=. $(PYTHON) benchmarks/sizes.py

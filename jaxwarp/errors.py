@@ -49,8 +49,8 @@ class JaxwarpError(Exception):
     """Base of every error that jaxwarp raises."""
 
 
-class KernelError(JaxwarpError):
-    """A kernel, or a call of one, that cannot be accepted.
+class KernelError(JaxwarpError, RuntimeError):
+    """A kernel, or a call of one, that cannot be accepted. A RuntimeError, as programs for Warp expect.
 
     Args:
         message: one sentence: what is wrong, what was expected, what was given.
@@ -99,11 +99,11 @@ class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 
 
-class ArrayError(KernelError, RuntimeError):
+class ArrayError(KernelError):
     """Arrays that do not fit a function of `jaxwarp.utils`: their types, sizes or layout."""
 
 
-class FormatError(KernelError, RuntimeError):
+class FormatError(KernelError):
     """A file, or a grid in memory, that is not what it should be, or has what is not there yet."""
 
 
@@ -131,7 +131,7 @@ class DifferentiationError(KernelError, NotImplementedError):
     """A derivative that does not exist or cannot be guaranteed: the message says why, the location where."""
 
 
-class CompileError(KernelError, RuntimeError):
+class CompileError(KernelError):
     """A compiler of a backend refused the code made for a kernel."""
 
 

@@ -22,6 +22,11 @@ def number(value: Any) -> Any:
     return value.item() if type(value) in _OF_PYTHON else value
 
 
+def _called(value: HostValue) -> str:
+    """Return what errors call the type of a value, as Python calls classes."""
+    return f"'{value.type.short_name}'" if value.type is not None else "an array"
+
+
 @boundaries
 class HostValue(np.ndarray):
     """A vector, matrix, quaternion or transform on the host: an array of its components whose operators are those of
@@ -88,7 +93,7 @@ class HostValue(np.ndarray):
             return getattr(self.type, name)
         part = None if name.startswith("_") or self.type is None else self.type.parts.get(name)
         if part is None:
-            raise_for_user(AttributeError(f"{self.type or 'an array'} has no attribute {name}"))
+            raise_for_user(AttributeError(f"{_called(self)} object has no attribute '{name}'"))
         values = np.asarray(self)[part.start : part.start + part.size]
         return part.dtype(values) if part.size > 1 else number(values[0])
 
@@ -101,7 +106,7 @@ class HostValue(np.ndarray):
                 return
             parts = ", ".join({} if self.type is None else self.type.parts)
             raise KernelAttributeError(
-                f"{self.type or 'an array'} has no attribute {name}",
+                f"{_called(self)} object has no attribute '{name}'",
                 hint=f"its parts are {parts}" if parts else "assign to its components, m[0, 0] = 1.0",
             )
         self[part.start : part.start + part.size] = value

@@ -228,6 +228,15 @@ def _positions() -> bool:
     return fem.integrate(_integrand, quadrature=quadrature, fields={"u": one}) == 2.0
 
 
+def _particles() -> bool:
+    whole = fem.Cells(grid())
+    x = wp.array([[0.25, 0.25], [0.75, 0.25], [0.75, 0.3]], dtype=wp.vec2)
+    quadrature = fem.PicQuadrature(whole, x, wp.ones(3, dtype=float))
+    quadrature.domain = fem.Subdomain(whole, element_indices=wp.array([2], dtype=int))
+    one = fem.UniformField(whole, 1.0)
+    return fem.integrate(_integrand, quadrature=quadrature, fields={"u": one}) == 2.0
+
+
 def _said(x: float):
     """What it does."""
     return x
@@ -250,6 +259,7 @@ EFFECTS: dict[tuple[str, str], Any] = {
     ("Mesh", "points"): _points_move,
     ("Mesh", "velocities"): _velocities_are_seen,
     ("UniformField", "value"): _uniform,
+    ("PicQuadrature", "domain"): _particles,
     ("ImplicitField", "values"): _implicit,
     ("DiscreteField", "dof_values"): _dofs,
     ("VertexMesh", "positions"): _positions,
@@ -332,7 +342,7 @@ def test_vectors_have_the_parts_of_their_type():
     v = wp.vec3(1.0, 2.0, 3.0)
     v.x = 4.0
     assert v.tolist() == [4, 2, 3]
-    with pytest.raises(KernelAttributeError, match=r"vec3.* has no attribute w\n  hint: its parts are x, y, z"):
+    with pytest.raises(KernelAttributeError, match=r"'vec3f' .* no attribute 'w'\n  hint: its parts are x, y, z"):
         v.w = 1.0
     with pytest.raises(KernelAttributeError, match="shape cannot be set"):
         v.shape = (3, 1)

@@ -207,6 +207,22 @@ def fields(steps: int, *names: str, **options: Any) -> Callable[[Any], Results]:
     return run
 
 
+def particles(steps: int, **options: Any) -> Callable[[Any], Results]:
+    """Steps an `Example` of a fluid of particles: their positions and velocities, which are in a given order."""
+
+    def run(program: Any) -> Results:
+        with program.wp.ScopedDevice("cpu"):
+            made = program.Example(**options)
+            for _ in range(steps):
+                made.step()
+        state = made.state_0
+        found = {"q": state.particle_q.numpy(), "qd": state.particle_qd.numpy()}
+        chosen = np.cos(np.arange(len(found["q"])))
+        return {n: np.array([*v.mean(0), *(chosen @ v), abs(v).max()]) for n, v in found.items()}
+
+    return run
+
+
 def cantilever(program: Any) -> Results:
     """The compliance of a beam, its volume, and their derivatives by the density of each cell."""
     options = types.SimpleNamespace(device="cpu", nx=8, ny=4, nz=2, headless=True, max_evals=1)
@@ -239,6 +255,9 @@ FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
     "fem/example_darcy_ls_optimization": fields(2, "_p_field", "_level_set_field", resolution=6, quiet=True),
     "fem/example_elastic_shape_optimization": fields(1, "_u_field", resolution=5, quiet=True),
     "fem/example_cantilever_topology_optimization": cantilever,
+    "fem/example_stokes_transfer": fields(1, "_u_field", "_p_field", resolution=12, quiet=True),
+    "fem/example_apic_fluid": particles(2, voxel_size=2.0, quiet=True, stage_path=None),
+    "fem/example_diffusion_3d mesh=nano": fields(1, "_scalar_field", resolution=4, quiet=True, mesh="nano"),
 }  # fmt: skip
 RECORDED = Path(__file__).with_name("fem") / "programs.json"
 

@@ -370,8 +370,9 @@ class HostArray(LiveArray):
         found = _extents(given, self.size)
         if found is None:
             raise KernelValueError(
-                f"{self.label} cannot be reshaped to {tuple(given)}",
-                hint=f"it has {self.size} elements: their number must stay",
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(given)}"
+                f" (size {math.prod(given)})",
+                hint="the number of elements must stay",
             )
         made = self._as(
             self.type.dtype, dense_region(region.address, region.dtype, (*found, *self.components), region.owner)

@@ -44,6 +44,7 @@ from jaxwarp.fem.geometry.geometries import Quadmesh3D as Quadmesh3D
 from jaxwarp.fem.geometry.geometries import Tetmesh as Tetmesh
 from jaxwarp.fem.geometry.geometries import Trimesh2D as Trimesh2D
 from jaxwarp.fem.geometry.geometries import Trimesh3D as Trimesh3D
+from jaxwarp.fem.geometry.nanogrid import Nanogrid as Nanogrid
 from jaxwarp.fem.geometry.partition import ExplicitGeometryPartition as ExplicitGeometryPartition
 from jaxwarp.fem.geometry.partition import GeometryPartition as GeometryPartition
 from jaxwarp.fem.geometry.partition import LinearGeometryPartition as LinearGeometryPartition
@@ -80,6 +81,7 @@ from jaxwarp.fem.operators import position as position
 from jaxwarp.fem.operators import scalar_type as scalar_type
 from jaxwarp.fem.operators import to_inner_cell as to_inner_cell
 from jaxwarp.fem.operators import to_outer_cell as to_outer_cell
+from jaxwarp.fem.particles import PicQuadrature as PicQuadrature
 from jaxwarp.fem.quadrature import ExplicitQuadrature as ExplicitQuadrature
 from jaxwarp.fem.quadrature import NodalQuadrature as NodalQuadrature
 from jaxwarp.fem.quadrature import Quadrature as Quadrature
@@ -118,17 +120,15 @@ from jaxwarp.fem.types import make_free_sample as make_free_sample
 _OWN_SHAPES = "shape functions are those that make_polynomial_space has"
 _PARTS = "parts of a geometry have the numbers of the whole"
 _MISSING = {
-    "AdaptiveNanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
+    "AdaptiveNanogrid": "use Nanogrid, or a Hexmesh of the cells that there are",
     "CellBasedGeometryPartition": "use ExplicitGeometryPartition",
     "GeometryField": "use FieldLike, of which all fields are",
-    "Nanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
     "Operator": "integrands call those that are there, and functions made by @wp.func",
-    "PicQuadrature": "use ExplicitQuadrature, with the points of each cell",
     "PointBasisSpace": "use arrays of values at the points, s.qp_index is the number of a point",
     "ShapeBasisSpace": "use make_polynomial_basis_space",
     "ShapeFunction": _OWN_SHAPES,
-    "adaptive_nanogrid_from_field": "use Grid3D",
-    "adaptive_nanogrid_from_hierarchy": "use Grid3D",
+    "adaptive_nanogrid_from_field": "use Nanogrid",
+    "adaptive_nanogrid_from_hierarchy": "use Nanogrid",
     "element_closest_point": "use lookup, which finds the closest point of all cells",
     "element_coordinates": "use lookup, which finds the cell, too",
     "element_partition_index": _PARTS,

@@ -215,7 +215,13 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
     }  # fmt: skip
     name = f"{'Cells' if is_cells else 'Sides'}_{geometry.__name__}"
     if "lookup" in geometry.FUNCTIONS and is_cells:
-        functions["lookup"] = _lookup(geometry.FUNCTIONS["lookup"], places["position"], geometry.SCALAR)
+        near = geometry.FUNCTIONS.get("lookup_near")
+        lookup, position = geometry.FUNCTIONS["lookup"], places["position"]
+        functions["lookup"] = (
+            _lookup(lookup, position, geometry.SCALAR)
+            if near is None
+            else _lookup_near(lookup, near, position, geometry.SCALAR)
+        )
     fields = {"geometry": geometry, "elements": wp.array[int]}
     made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH, __call__=operators.position)
     if not is_cells:
@@ -265,5 +271,32 @@ def _lookup(function: Any, position_of: Any, scalar: Any) -> Any:
         if wp.length(position_of(domain.geometry, found) - position) > max_dist:
             found.element_index = NULL_ELEMENT_INDEX
         return found
+
+    return lookup
+
+
+def _lookup_near(function: Any, near: Any, position_of: Any, scalar: Any) -> Any:
+    """Make the same of a geometry that searches for cells up to a distance only: that of the guess, which is in one."""
+
+    @wp.func
+    def from_guess(domain: Any, position: Any, guess: Any):
+        distance = wp.length(position_of(domain.geometry, guess) - position)
+        return near(domain.geometry, position, distance * scalar(1.001))  # rounding must not hide the guess's own cell
+
+    @wp.func
+    def lookup(domain: Any, position: Any):
+        return function(domain.geometry, position)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Sample):
+        return from_guess(domain, position, guess)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Sample_f64):
+        return from_guess(domain, position, guess)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, max_dist: scalar):
+        return near(domain.geometry, position, max_dist)
 
     return lookup

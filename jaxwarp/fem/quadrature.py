@@ -22,11 +22,21 @@ from jaxwarp.fem.types import ElementKind, require_integer, vector
 @functools.cache
 def quadrature_kind(scalar: Any) -> Any:
     """Points and weights, a row for all elements or one for each (`stride` 0 or 1)."""
+
+    @wp.func
+    def point_count(points: Any, element: int):
+        return points.weights.shape[1]
+
+    @wp.func
+    def point_at(points: Any, element: int, e: int, q: int):
+        row = e * points.stride
+        return points.points[row, q], points.weights[row, q], e * points.weights.shape[1] + q
+
     fields = {"points": wp.array2d[vector(3, scalar)], "weights": wp.array2d[scalar], "stride": int}
-    return make_kind(f"Quadrature_{scalar}", fields, {})
+    return make_kind(f"Quadrature_{scalar}", fields, {"point_count": point_count, "point_at": point_at})
 
 
-def _require_domain(what: str, domain: Any) -> GeometryDomain:
+def require_domain(what: str, domain: Any) -> GeometryDomain:
     if not isinstance(domain, GeometryDomain):
         raise KernelTypeError(f"{what}: domain: expected a domain, got {type(domain).__name__}")
     return domain
@@ -36,8 +46,11 @@ def _require_domain(what: str, domain: Any) -> GeometryDomain:
 class Quadrature:
     """Points in the elements of a domain. The weights of an element have the sum 1."""
 
+    has_repeated_points = False
+    """Whether a point may be in several elements."""
+
     def __init__(self, domain: GeometryDomain) -> None:
-        self.domain = _require_domain(type(self).__name__, domain)
+        self.domain = require_domain(type(self).__name__, domain)
 
     @property
     def points(self) -> Any:
@@ -52,9 +65,11 @@ class Quadrature:
         return self.points.shape[1]
 
     def total_point_count(self) -> int:
+        """Return how many points there are: `s.qp_index` is below it."""
         return self.domain.element_count() * self.max_points_per_element()
 
     def evaluation_point_count(self) -> int:
+        """Return how many points the elements have. A point that is in several of them counts in each."""
         return self.total_point_count()
 
     @property
@@ -92,7 +107,7 @@ class RegularQuadrature(_Given):
     """
 
     def __init__(self, domain: GeometryDomain, order: int, family: Polynomial | None = None) -> None:
-        element = _require_domain("RegularQuadrature", domain).reference_element()
+        element = require_domain("RegularQuadrature", domain).reference_element()
         order = require_integer("RegularQuadrature: order", order)
         if order < 0:
             raise KernelValueError(f"RegularQuadrature: order: expected a degree of polynomials, got {order}")

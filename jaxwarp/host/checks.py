@@ -65,17 +65,14 @@ def require_count(what: str, name: str, value: Any) -> int:
     return count
 
 
-def require_same_type(what: str, names: tuple[str, str], one: HostArray, other: HostArray) -> None:
+def require_same_type(what: str, names: str, one: HostArray, other: HostArray) -> None:
     """Two arrays of one element type.
 
     Raises:
         ArrayError: they are of two.
     """
     if one.dtype != other.dtype:
-        first, second = names
-        raise ArrayError(
-            f"{what}: {first} and {second} data types do not match ({short(one.dtype)} vs {short(other.dtype)})"
-        )
+        raise ArrayError(f"{what}: {names} data types do not match ({short(one.dtype)} vs {short(other.dtype)})")
 
 
 def require_scalars(what: str, array: HostArray, accepted: tuple[Scalar, ...]) -> None:

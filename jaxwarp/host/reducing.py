@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxwarp.arrays.create import copy, zeros
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary
@@ -82,7 +83,7 @@ def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis:
     one, other = require_array(what, "a", a), require_array(what, "b", b)
     if one.shape != other.shape:
         raise KernelValueError(f"{what}() arguments must have the same shape, got {one.shape} and {other.shape}")
-    require_same_type(f"{what}: A and b array", ("a", "b"), one, other)
+    require_same_type(what, "A and b array", one, other)
     require_scalars(what, one, _SUMMED)
     components = tuple(range(-len(one.components), 0))
 
@@ -178,7 +179,7 @@ def _part(array_: HostArray, axis: int | None, count: int) -> np.ndarray:
 
 def _axis(what: str, axis: Any, ndim: int) -> int:
     if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise OutOfRangeError(f"{what}: axis {axis!r} is out of range for an array with {ndim} axes")
+        raise OutOfRangeError(f"{what}() axis {axis} is out of bounds: the array has {ndim} axes")
     return axis % ndim
 
 
@@ -193,7 +194,7 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
     """Converts the elements of an array to the type of another one. A tape records it.
 
     Args:
-        in_array: of scalars, vectors or matrices.
+        in_array: of scalars, vectors or matrices; it may be an indexed array, and so may the other.
         out_array: of as many axes and components, or else the scalars of both are taken in order.
         count: how many elements are converted, of arrays with one axis; None: all of `in_array`.
 
@@ -202,6 +203,13 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
         KernelTypeError, KernelValueError: one is no array outside of JAX, or `count` no number of elements.
     """
     what = "array_cast"
+    if isinstance(in_array, IndexedArray):
+        in_array = in_array.contiguous()
+    if isinstance(out_array, IndexedArray):
+        dense = out_array.contiguous()
+        array_cast(in_array, dense, count)
+        out_array.assign(dense)
+        return
     source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
     number = source.size if count is None else require_count(what, "count", count)
     if source.ndim != target.ndim or source.components != target.components:

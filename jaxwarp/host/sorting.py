@@ -48,7 +48,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     is_on_gpu = are_on_gpu(what, {"in_array": source, "out_array": target})
     if source.size != target.size:
         raise ArrayError(f"{what}: In and out array storage sizes do not match ({source.size} vs {target.size})")
-    require_same_type(f"{what}: In and out array", ("in", "out"), source, target)
+    require_same_type(what, "In and out array", source, target)
     require_scalars(what, source, _SCANNED)
     require_row(what, "in", source)
     require_row(what, "out", target)
@@ -180,8 +180,8 @@ def segmented_sort_pairs(
     is_on_gpu = are_on_gpu(what, named)
     if number == 0:
         return
-    _require_room(what, key_array, value_array, number)
     _require_segments(what, named)
+    _require_room(what, key_array, value_array, number)
 
     def sort() -> None:
         ranges = _ranges(what, starts.numpy(), None if ends is None else ends.numpy(), number)
@@ -275,7 +275,7 @@ def runlength_encode(
         raise ArrayError(f"{what}: value_count is {count}, but there are {source.size} values")
     if found.size < count or lengths.size < count:
         raise ArrayError(f"{what}: Output array storage sizes must be at least equal to value_count ({count})")
-    require_same_type(what, ("values", "run_values"), source, found)
+    require_same_type(what, "values and run_values", source, found)
     for name, array in (("run_lengths", lengths), ("run_count", number)):
         if array is not None and array.dtype != int32:
             raise ArrayError(f"{what}: {name} array must be of type int32")

@@ -224,14 +224,14 @@ def import_tensor(source: Any, places: Places | None = None) -> tuple[Region, bo
         if int(kind) == CUDA and places is not None:  # what is queued there comes before what is queued on this stream
             options["stream"] = places(int(ordinal)).stream
         else:
-            _require_host(int(kind))
+            _require_host(int(kind), int(ordinal))
         try:
             capsule = source.__dlpack__(max_version=(1, 0), **options)
         except TypeError:  # from before version 1 of the protocol
             capsule = source.__dlpack__(**options)
     if type(capsule).__name__ != "PyCapsule":
         raise KernelTypeError(
-            f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}",
+            f"from_dlpack: Expected a valid DLPack capsule, got {type(capsule).__name__}",
             hint="for NumPy arrays and lists use array(data)",
         )
     for kind in _KINDS:
@@ -252,7 +252,7 @@ def _take(capsule: Any, kind: Any, places: Places | None) -> tuple[Region, bool]
     if tensor.device_type == CUDA and places is not None:
         place = places(tensor.device_id)
     else:
-        _require_host(tensor.device_type)
+        _require_host(tensor.device_type, tensor.device_id)
     dtype = _dtype_of(tensor)
     is_from_jax = compat.has_started() and managed.deleter == _deleter_of_jax()
     if _rename(capsule, _name(kind, _USED)):
@@ -269,12 +269,11 @@ def _take(capsule: Any, kind: Any, places: Places | None) -> tuple[Region, bool]
     return region, not is_read_only
 
 
-def _require_host(device_type: int) -> None:
+def _require_host(device_type: int, device_id: int) -> None:
     if device_type != CPU:
-        raise KernelValueError(
-            f"from_dlpack: arrays outside of JAX are in the memory of the host, this one is on DLPack device type"
-            f" {device_type}",
-            hint="copy it to the host first",
+        raise KernelTypeError(
+            f"from_dlpack: Unsupported source device for DLPack: device_type={device_type}, device_id={device_id}",
+            hint="copy the array to the host first",
         )
 
 

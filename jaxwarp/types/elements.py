@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.types.aggregates import Aggregate, Element, Mat, Quat, Transform, Vec
 from jaxwarp.types.ids import NAMED
 from jaxwarp.types.scalars import PYTHON_TYPES, SCALAR_BY_DTYPE, Scalar, uint64
@@ -73,8 +73,11 @@ def vector(length: int, dtype: Any) -> Vec:
 def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     """The type of matrices of `shape` (rows, columns) of scalar type `dtype`."""
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise KernelTypeError(
-            f"shape must be (rows, columns), got {shape!r}", hint="write types.matrix(shape=(3, 3), dtype=float)"
+        count = len(shape) if isinstance(shape, (tuple, list)) else 1
+        raise KernelValueError(
+            f"Matrix shape must have exactly two dimensions, got {count} dimension{'' if count == 1 else 's'} in shape"
+            f" {shape!r}",
+            hint="write types.matrix(shape=(3, 3), dtype=float)",
         )
     rows, columns = shape
     return Mat(_extent("rows", rows, 0), _extent("columns", columns, 0), _component(dtype))

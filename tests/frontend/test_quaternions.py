@@ -282,7 +282,7 @@ def refused(text):
         ("q[0] = wp.quat(1.0, 2.0, 3.0)", "expected 0, 1 or 4 components, got 3"),
         ("q[0] = wp.quat(wp.vec2(1.0), 1.0)", "cannot be made of vec2[float32] and the constant 1.0"),
         ("q[0] = wp.quat(x=1.0, q=2.0)", "cannot be made of 0 values and x, q"),
-        ("t[0].p = q[0]", "t has components vec3[float32], got quat[float32]"),
+        ("t[0].p = q[0]", "expects value of type vec3[float32], got quat[float32]"),
         ("x = t[0]\n    x.q = x.p", "a part of transform[float32] is quat[float32], got vec3[float32]"),
         ("x = t[0].z", "transform[float32] has no attribute z"),
         ("x = q[0][4]", "index 4 is out of range for quat[float32]"),

@@ -151,6 +151,12 @@ def test_casts():
     same = wp.zeros(3)
     wp.utils.array_cast(wp.ones(3), same, count=2)
     assert same.list() == [1.0, 1.0, 0.0]
+    some = wp.zeros(4, dtype=float)
+    places = wp.array([3, 0, 2], dtype=int)
+    wp.utils.array_cast(wp.array([5, 6, 7], dtype=int), wp.indexedarray(some, [places]), count=2)
+    assert some.list() == [6.0, 0.0, 0.0, 5.0]
+    wp.utils.array_cast(wp.indexedarray(some, [wp.array([3, 0], dtype=int)]), found.flatten()[:2])
+    assert found.list() == [5.0, 6.0, 7.0, 8.0]
 
 
 def test_a_tape_records_casts_and_refuses_what_has_no_derivative():
@@ -206,7 +212,7 @@ WRONG = {
     "out array should have shape (1,)": lambda: wp.utils.array_sum(floats, wp.zeros(2)),
     "Unsupported data type: int32": lambda: wp.utils.array_inner(ints, ints),
     "must have the same shape, got (8,) and (2,)": lambda: wp.utils.array_inner(floats, wp.zeros(2)),
-    "axis 1 is out of range for an array with 1 axes": lambda: wp.utils.array_sum(floats, axis=1),
+    "array_sum() axis 1 is out of bounds: the array has 1 axes": lambda: wp.utils.array_sum(floats, axis=1),
     "Array shapes do not match ((2, 4) vs (4, 2))": lambda: wp.utils.array_cast(
         floats.reshape(2, 4), ints.reshape(4, 2)
     ),

@@ -23,7 +23,7 @@ from jaxwarp.fem.field.kinds import (
     virtual_kind,
 )
 from jaxwarp.fem.geometry.geometries import DeformedGeometry
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
+from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
 from jaxwarp.frontend.lowering.values import Expanded
@@ -79,12 +79,12 @@ class DiscreteField(FieldLike):
 
     is_of_sides = False
 
-    def __init__(self, space: FunctionSpace) -> None:
+    def __init__(self, space: FunctionSpace, space_partition: SpacePartition | None = None) -> None:
         self.space, self.geometry = space, space.geometry
-        self.space_partition = SpacePartition(space.topology)
+        self.space_partition = SpacePartition(space.topology) if space_partition is None else space_partition
         self.degree = space.degree
         device = space.geometry.device
-        self._dof_values = wp.zeros(space.node_count(), dtype=space.dof_dtype, device=device)
+        self._dof_values = wp.zeros(self.space_partition.node_count(), dtype=space.dof_dtype, device=device)
 
     @property
     def dof_values(self) -> Any:
@@ -92,9 +92,9 @@ class DiscreteField(FieldLike):
 
     @dof_values.setter
     def dof_values(self, values: Any) -> None:
-        space = self.space
+        space, count = self.space, self.space_partition.node_count()
         if isinstance(values, jax.Array):
-            expected = (space.node_count(), *element_shape(space.dof_dtype))
+            expected = (count, *element_shape(space.dof_dtype))
             is_right = values.shape == expected and values.dtype == element_scalar(space.dof_dtype).numpy
             if not is_right:
                 raise KernelTypeError(
@@ -104,10 +104,10 @@ class DiscreteField(FieldLike):
         elif not (
             isinstance(values, HostArray)
             and values.dtype == space.dof_dtype
-            and values.shape == (space.node_count(),)
+            and values.shape == (count,)
         ):
             raise KernelTypeError(
-                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},), outside of JAX or not,"
+                f"dof_values: expected {space.dof_dtype} of shape ({count},), outside of JAX or not,"
                 f" got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
                 f" {getattr(values, 'shape', ())}"
             )
@@ -128,8 +128,8 @@ class DiscreteField(FieldLike):
     @property
     def arguments(self) -> Any:
         space, geometry = self.space, self.geometry.arguments
-        kind = discrete_kind(type(geometry), space.shape, space.mapper)
-        return kind(dofs=self.dof_values, nodes=space.topology.array, coefficients=space.topology.coefficients,
+        kind = discrete_kind(type(geometry), space.shape, space.mapper, self.space_partition.is_whole)
+        return kind(dofs=self.dof_values, nodes=self.space_partition.array, coefficients=space.topology.coefficients,
                     geometry=geometry)  # fmt: skip
 
     def trace(self) -> TraceField:
@@ -267,11 +267,11 @@ def _of_values(function: Func, names: tuple[str, ...]) -> Expanded:
 class _VirtualField(FieldLike):
     dof_name = ""
 
-    def __init__(self, space: FunctionSpace, domain: GeometryDomain) -> None:
+    def __init__(self, space: FunctionSpace, restriction: SpaceRestriction) -> None:
+        domain = restriction.domain
         self.space, self.domain, self.degree, self.geometry = space, domain, space.degree, space.geometry
         self.dtype = space.dtype
-        self.space_restriction = SpaceRestriction(space.topology, domain)
-        self.space_partition = self.space_restriction.space_partition
+        self.space_restriction, self.space_partition = restriction, restriction.space_partition
         self.is_of_sides = domain.element_kind is ElementKind.SIDE
 
     @property
@@ -305,19 +305,20 @@ class FieldRestriction:
         self.domain, self.space = restriction.domain, field.space
 
 
-def _domain_of(what: str, space: Any, restriction: Any, partition: Any, domain: Any) -> GeometryDomain:
+def _restricted(what: str, space: Any, restriction: Any, partition: Any, domain: Any) -> SpaceRestriction:
     if not isinstance(space, FunctionSpace):
         raise KernelTypeError(f"{what}: space: expected a function space, got {type(space).__name__}")
     if restriction is not None:
-        domain = restriction.domain
-    del partition
+        partition_of(what, space, restriction.space_partition)
+        return restriction
+    partition = partition_of(what, space, partition)
     if domain is None:
-        domain = Cells(space.geometry)
+        domain = Cells(partition.geo_partition)
     if not isinstance(domain, GeometryDomain) or domain.geometry is not space.geometry:
         raise KernelValueError(
             f"{what}: domain: expected one of the space's geometry", hint="make space and domain of one geometry"
         )
-    return domain
+    return SpaceRestriction(partition, domain)
 
 
 @boundary
@@ -327,14 +328,15 @@ def make_test(space: Any, space_restriction: Any = None, space_partition: Any = 
 
     Args:
         space: the space.
-        space_restriction, domain: where; None: all cells.
-        space_partition, device: accepted, no effect.
+        space_restriction, domain: where; None: all cells, of the partition's part if there is one.
+        space_partition: the nodes that have a function, and their numbers in results; None: all.
+        device: accepted, no effect.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments are not that.
     """
     del device
-    return TestField(space, _domain_of("make_test", space, space_restriction, space_partition, domain))
+    return TestField(space, _restricted("make_test", space, space_restriction, space_partition, domain))
 
 
 @boundary
@@ -342,7 +344,7 @@ def make_trial(space: Any, space_restriction: Any = None, space_partition: Any =
                device: Any = None) -> TrialField:  # fmt: skip
     """The trial functions of a space on a domain; arguments as of `make_test`."""
     del device
-    return TrialField(space, _domain_of("make_trial", space, space_restriction, space_partition, domain))
+    return TrialField(space, _restricted("make_trial", space, space_restriction, space_partition, domain))
 
 
 @boundary
@@ -351,7 +353,7 @@ def make_discrete_field(space: Any, space_partition: Any = None) -> DiscreteFiel
 
     Args:
         space: the space.
-        space_partition: accepted, no effect.
+        space_partition: the nodes that have values; None: all.
     """
     return space.make_field(space_partition)
 
@@ -369,5 +371,5 @@ def make_restriction(
     """
     del device
     if space_restriction is None:
-        space_restriction = SpaceRestriction(field.space.topology, domain or Cells(field.geometry))
+        space_restriction = SpaceRestriction(field.space_partition, domain or Cells(field.geometry))
     return FieldRestriction(space_restriction, field)

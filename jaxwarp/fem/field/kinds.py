@@ -78,8 +78,8 @@ def unit_function(dtype: Any, scalar: Any) -> Any:
 
 
 @functools.cache
-def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper) -> Any:
-    """The struct of fields with values at nodes."""
+def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_whole: bool = True) -> Any:
+    """The struct of fields with values at nodes; if not at all (`is_whole`), zero at the others, whose number is -1."""
     scalar, dtype = geometry.SCALAR, mapper.dtype
     count = len(shape.nodes)
     weight, slope = shape_functions(shape, scalar)
@@ -87,7 +87,10 @@ def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper) -> An
 
     @wp.func
     def node_value(f: Any, cell: int, k: int):
-        return to_value(f.dofs[f.nodes[cell, k]])
+        node = f.nodes[cell, k]
+        if wp.static(not is_whole) and node < 0:
+            return dtype(scalar(0.0))
+        return to_value(f.dofs[node])
 
     @wp.func
     def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
@@ -103,13 +106,15 @@ def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper) -> An
     fields = {"dofs": wp.array[mapper.dof_dtype], "nodes": wp.array2d[int], "coefficients": wp.array2d[scalar],
               "geometry": geometry}  # fmt: skip
     functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, count, node_gradient)}
-    name = f"Discrete_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
+    name = f"{'Discrete' if is_whole else 'Partial'}_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
     made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, __call__=operators.inner)
     functions |= _operators(made, _itself, of_cells(geometry), _no_dof)
     functions |= {"divergence": _divergence(made, count, node_gradient)} | _node_operators(made, weight, slope)
     functions["div"] = functions["div_outer"] = _of_cell(
         functions["divergence"], _itself, of_cells(geometry), _no_dof, 0
     )
+    if not is_whole:
+        del functions["node_index"]  # the numbers of its nodes are not those of the space
     return made
 
 

@@ -96,7 +96,7 @@ class Geometry:
         return wp.array(np.ascontiguousarray(values, np.int32), dtype=int, device=self.device)
 
 
-def _require_scalar(what: str, scalar: Any) -> Any:
+def require_scalar(what: str, scalar: Any) -> Any:
     scalar = as_dtype(scalar)
     if scalar not in (wp.float32, wp.float64):
         raise KernelTypeError(f"{what}: scalar_type: expected float32 or float64, got {scalar}")
@@ -112,7 +112,7 @@ class _Grid(Geometry):
             raise KernelValueError(f"{what}: env_count: only 1 is available, got {env_count}", hint="make one for each")
         self.dimension = dimension
         self.element = Element.SQUARE if dimension == 2 else Element.CUBE
-        self.scalar_type = _require_scalar(what, scalar_type)
+        self.scalar_type = require_scalar(what, scalar_type)
         self.device = wp.get_device()
         self.res = res
         if not hasattr(res, "__iter__"):
@@ -199,7 +199,7 @@ class VertexMesh(Geometry):
             raise KernelValueError(f"{what}: build_bvh: expected positions outside of JAX", hint="pass wp.from_jax(x)")
         self.element, self.dimension = element, dimension
         found = SCALAR_BY_DTYPE[positions.dtype] if is_of_jax else element_scalar(positions.dtype)
-        self.scalar_type = _require_scalar(what, found)
+        self.scalar_type = require_scalar(what, found)
         width = len(element.value.vertices)
         wanted = positions.shape[1:] == (dimension,) if is_of_jax else positions.dtype == vector(dimension, found)
         if not wanted or positions.ndim != 1 + is_of_jax:

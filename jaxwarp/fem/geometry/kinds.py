@@ -29,7 +29,7 @@ def make_kind(name: str, fields: dict[str, Any], functions: dict[str, Any], **at
     return wp.struct(type(name, (), members))
 
 
-def _side_fields(element: Element, scalar: Any) -> dict[str, Any]:
+def side_fields(element: Element, scalar: Any) -> dict[str, Any]:
     one = vector(element.dimension, scalar)
     return {
         "side_cells": wp.array2d[int],
@@ -40,7 +40,7 @@ def _side_fields(element: Element, scalar: Any) -> dict[str, Any]:
     }
 
 
-def _attributes(element: Element, dimension: int, scalar: Any) -> dict[str, Any]:
+def attributes(element: Element, dimension: int, scalar: Any) -> dict[str, Any]:
     return {"ELEMENT": element, "DIMENSION": dimension, "SCALAR": scalar}
 
 
@@ -66,10 +66,10 @@ def grid_kind(element: Element, scalar: Any) -> Any:
     def jacobian(geometry: Any, cell: int, x: Any):
         return wp.diag(geometry.cell_size)
 
-    fields = {"origin": one, "cell_size": one, "res": places, **_side_fields(element, scalar)}
+    fields = {"origin": one, "cell_size": one, "res": places, **side_fields(element, scalar)}
     functions = {"position": position, "jacobian": jacobian, "lookup": grid_lookup(dimension, scalar),
-                 **_side_functions(element, scalar)}  # fmt: skip
-    return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **_attributes(element, dimension, scalar))
+                 **side_functions(element, scalar)}  # fmt: skip
+    return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **attributes(element, dimension, scalar))
 
 
 @functools.cache
@@ -92,13 +92,13 @@ def mesh_kind(element: Element, dimension: int, scalar: Any, is_searched: bool) 
             found += wp.outer(geometry.positions[geometry.cells[cell, k]], gradient(x, k))
         return found
 
-    fields = {"positions": wp.array[one], "cells": wp.array2d[int], **_side_fields(element, scalar)}
-    functions = {"position": position, "jacobian": jacobian, **_side_functions(element, scalar)}
+    fields = {"positions": wp.array[one], "cells": wp.array2d[int], **side_fields(element, scalar)}
+    functions = {"position": position, "jacobian": jacobian, **side_functions(element, scalar)}
     if is_searched:
         fields |= {"bvh": wp.Bvh, "extent": scalar}
         functions["lookup"] = mesh_lookup(element, dimension, scalar, position, jacobian)
     name = f"Mesh{dimension}D_{element.name}_{scalar}"
-    return make_kind(name, fields, functions, **_attributes(element, dimension, scalar))
+    return make_kind(name, fields, functions, **attributes(element, dimension, scalar))
 
 
 @functools.cache
@@ -123,13 +123,13 @@ def deformed_kind(field: Any, is_relative: bool) -> Any:
             found += base_jacobian(geometry.field.geometry, cell, x)
         return found
 
-    fields = {"field": field, **_side_fields(element, scalar)}
-    functions = {"position": position, "jacobian": jacobian, **_side_functions(element, scalar)}
-    return make_kind(f"Deformed_{field.__name__}", fields, functions, **_attributes(element, base.DIMENSION, scalar))
+    fields = {"field": field, **side_fields(element, scalar)}
+    functions = {"position": position, "jacobian": jacobian, **side_functions(element, scalar)}
+    return make_kind(f"Deformed_{field.__name__}", fields, functions, **attributes(element, base.DIMENSION, scalar))
 
 
 @functools.cache
-def _side_functions(element: Element, scalar: Any) -> dict[str, Any]:
+def side_functions(element: Element, scalar: Any) -> dict[str, Any]:
     """Make the functions that turn coordinates of samples on sides into those along the axes of cells."""
     side = element.side
     corners = len(side.value.vertices)

@@ -34,6 +34,8 @@ class of_sides_now:
 class GeometryPartition:
     """Some cells of a geometry, and the sides whose inner cell is one of them."""
 
+    is_whole = False
+
     def __init__(self, geometry: Geometry, cells: np.ndarray) -> None:
         self.geometry = geometry
         self.cells = np.asarray(cells, np.int32)
@@ -41,6 +43,15 @@ class GeometryPartition:
     @of_sides_now
     def sides(self) -> np.ndarray:
         return np.flatnonzero(np.isin(self.geometry.sides.cells[:, 0], self.cells)).astype(np.int32)
+
+    @of_sides_now
+    def outer_cells(self) -> np.ndarray:
+        """The cells beyond the sides between the part and others."""
+        is_inside = np.zeros(self.geometry.cell_count(), bool)
+        is_inside[self.cells] = True
+        sides = self.geometry.sides.cells
+        ends = sides[is_inside[sides[:, 0]] != is_inside[sides[:, 1]]]
+        return np.unique(ends[~is_inside[ends]]).astype(np.int32)
 
     def cell_count(self) -> int:
         return len(self.cells)
@@ -50,6 +61,8 @@ class GeometryPartition:
 
 
 class _Whole(GeometryPartition):
+    is_whole = True
+
     @of_sides_now
     def sides(self) -> np.ndarray:
         return np.arange(self.geometry.side_count(), dtype=np.int32)

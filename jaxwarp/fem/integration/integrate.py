@@ -161,13 +161,13 @@ def integrate(
         quadrature = RegularQuadrature(form.domain, order=sum(f.degree for f in form.fields.values()))
     elif not isinstance(quadrature, Quadrature) or not quadrature.domain.same_elements(form.domain):
         raise KernelValueError(f"{what}: quadrature: expected one of the domain that is integrated")
-    points = quadrature.arguments
     if form.test is None:
-        return _functional(form, points, accumulate, output_dtype, output, add)
-    nodes = form.test.space.topology.element_nodes(form.domain)
+        return _functional(form, quadrature, accumulate, output_dtype, output, add)
+    points = quadrature.arguments
+    nodes = form.test.space_restriction.element_nodes()
     if form.trial is None:
         return _linear(form, points, nodes, accumulate, output_dtype, output, add, False)
-    columns = form.trial.space.topology.element_nodes(form.domain)
+    columns = form.trial.space_restriction.element_nodes()
     return _bilinear(form, points, (nodes, columns), accumulate, output_dtype, output, add, False)
 
 
@@ -191,21 +191,25 @@ def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype:
     kind = quadrature_kind(scalar)
     rule = kind(points=wp.array(points, dtype=vector(3, scalar), device=form.device),
                 weights=wp.array(weights, dtype=scalar, device=form.device), stride=int(len(points) != 1))  # fmt: skip
-    nodes = topology.element_nodes(domain)[:, : weights.shape[1]]
-    nodes = np.where(weights > 0.0, nodes, -1)
+    nodes, columns = (
+        np.where(weights > 0.0, f.space_restriction.element_nodes()[:, : weights.shape[1]], -1)
+        for f in (test, trial or test)
+    )
     if trial is None:
         return _linear(form, rule, nodes, accumulate, output_dtype, output, add, True)
-    return _bilinear(form, rule, (nodes, nodes), accumulate, output_dtype, output, add, True)
+    return _bilinear(form, rule, (nodes, columns), accumulate, output_dtype, output, add, True)
 
 
 def _same_nodes(a: Any, b: Any) -> bool:
     return a.geometry is b.geometry and np.array_equal(a.space.topology.table, b.space.topology.table)
 
 
-def _functional(form: BoundIntegrand, points: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
-    shape = (form.domain.element_count(), points.weights.shape[1])
+def _functional(
+    form: BoundIntegrand, quadrature: Quadrature, accumulate: Any, output_dtype: Any, output: Any, add: bool
+) -> Any:
+    shape = form.domain.element_count(), quadrature.max_points_per_element()
     domain, fields, values = form.arguments
-    inputs = [domain, points, fields, values]
+    inputs = [domain, quadrature.arguments, fields, values]
     dtype = as_dtype(output_dtype or form.domain.geometry.scalar_type)
     if is_of_jax(inputs):
         return evaluated(functional_kernel(form.integrand, dtype), shape, inputs, [(1, dtype)], form.device)[0][0]
@@ -255,7 +259,7 @@ def _linear(form: BoundIntegrand, points: Any, nodes: np.ndarray, accumulate: An
     domain, fields, values = form.arguments
     inputs = [domain, points, fields, values, form.domain.geometry.integers(nodes)]
     if output is not None:
-        total = _require_output(form, output, dtype, test.space.node_count())
+        total = _require_output(form, output, dtype, test.space_partition.node_count())
         kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
         if overlaps(output, inputs):  # which are read until all is summed
             (total,) = evaluated(kernel, nodes.shape, inputs, [(output.shape[0], output.dtype)], form.device)
@@ -269,7 +273,7 @@ def _linear(form: BoundIntegrand, points: Any, nodes: np.ndarray, accumulate: An
     scalar = _output_scalar(form, output_dtype)
     dtype = scalar if isinstance(dtype, Scalar) else dtype.with_dtype(scalar)
     kernel = linear_kernel(form.integrand, accumulate, dtype, count, is_nodal)
-    return evaluated(kernel, nodes.shape, inputs, [(test.space.node_count(), dtype)], form.device)[0]
+    return evaluated(kernel, nodes.shape, inputs, [(test.space_partition.node_count(), dtype)], form.device)[0]
 
 
 def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any,
@@ -299,7 +303,7 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
     (blocks,) = evaluated(kernel, shape, inputs, [(int(is_used.sum()), block)], form.device)
     at = geometry.integers(i[is_used]), geometry.integers(j[is_used])
     i, j = at if isinstance(blocks, HostArray) else [a.to_jax() for a in at]
-    extents = test.space.node_count(), trial.space.node_count()
+    extents = test.space_partition.node_count(), trial.space_partition.node_count()
     if output is None:
         return bsr_from_triplets(*extents, i, j, blocks)
     if (output.nrow, output.ncol) != extents or output.block_shape != (rows, columns):

@@ -21,9 +21,9 @@ from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
-from jaxwarp.fem.integration.kernels import quadrature_sample, sample_at
+from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
-from jaxwarp.fem.space.spaces import FunctionSpace, SpaceRestriction
+from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
 from jaxwarp.fem.types import ElementKind, Field, Sample, vector
 
 measure = operators.measure
@@ -85,9 +85,11 @@ def interpolate(
         raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
     restricted = dest.field if isinstance(dest, FieldRestriction) else dest
     if isinstance(restricted, DiscreteField):
-        restricted.dof_values = _to_nodes(form, restricted.space, restricted.dof_values, reduction)
+        restricted.dof_values = _to_nodes(
+            form, restricted.space, restricted.space_partition, restricted.dof_values, reduction
+        )
     elif dest_space is not None:
-        return _to_nodes(form, dest_space, dest, reduction)
+        return _to_nodes(form, dest_space, SpacePartition(dest_space.topology), dest, reduction)
     elif is_of_jax(list(form.arguments)):
         raise KernelValueError(
             f"{what}: with values of JAX, results are fields' values at nodes",
@@ -156,7 +158,7 @@ def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
     return None
 
 
-def _to_nodes(form: BoundIntegrand, space: Any, values: Any, reduction: str) -> Any:
+def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, values: Any, reduction: str) -> Any:
     topology, domain = space.topology, form.domain
     if topology.is_discontinuous and domain.has_outer_cells:
         raise KernelValueError(
@@ -164,7 +166,7 @@ def _to_nodes(form: BoundIntegrand, space: Any, values: Any, reduction: str) -> 
             hint="interpolate at BoundarySides, at cells, or to a continuous space",
         )
     points, weights, _ = topology.nodal_points(domain)
-    nodes = topology.element_nodes(domain)[:, : points.shape[1]]
+    nodes = partition.numbered(topology.element_nodes(domain)[:, : points.shape[1]])
     if domain.element_kind is ElementKind.SIDE:
         nodes = nodes.copy()
         nodes[weights <= 0.0] = -1
@@ -174,11 +176,11 @@ def _to_nodes(form: BoundIntegrand, space: Any, values: Any, reduction: str) -> 
     where = wp.array(points, dtype=vector(3, scalar), device=device)
     table = domain.geometry.integers(nodes)
     if reduction == "first":
-        owner = _first_elements(nodes, space.node_count())
+        owner = _first_elements(nodes)
         table = domain.geometry.integers(owner)
         reduction = "sum"
     kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
-    count = space.node_count()
+    count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
     inputs = [*arguments, where, int(len(points) != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
@@ -192,7 +194,7 @@ def _to_nodes(form: BoundIntegrand, space: Any, values: Any, reduction: str) -> 
     return evaluated(_divide, count, [*given, old], [(count, space.dof_dtype)], device)[0]
 
 
-def _first_elements(nodes: Any, count: int) -> Any:
+def _first_elements(nodes: Any) -> Any:
     """The table with each node in its first element only."""
     found = np.full(nodes.shape, -1, np.int32)
     numbers, first = np.unique(nodes.reshape(-1), return_index=True)
@@ -235,21 +237,24 @@ def _divide(
 
 
 def _at_points(form: BoundIntegrand, quadrature: Quadrature, dest: Any) -> None:
-    shape = (form.domain.element_count(), quadrature.max_points_per_element())
-    if dest is not None and dest.shape[0] < shape[0] * shape[1]:
+    count = quadrature.total_point_count()
+    if dest is not None and dest.shape[0] < count:
+        raise KernelValueError(f"{form.what}: dest: expected room for {count} points, got {dest.shape[0]}")
+    if dest is not None and quadrature.has_repeated_points:
         raise KernelValueError(
-            f"{form.what}: dest: expected room for {shape[0] * shape[1]} points, got {dest.shape[0]}"
+            f"{form.what}: dest: points that are in several elements have a value in each",
+            hint="let the integrand write what it finds, by s.qp_index",
         )
     kernel = _point_kernel(form.integrand, None if dest is None else dest.dtype)
-    _write(form, kernel, shape, [*form.arguments, quadrature.arguments], dest)
+    shape = form.domain.element_count(), quadrature.max_points_per_element()
+    _write(form, kernel, shape, [*form.arguments, quadrature.arguments], dest, count)
 
 
-def _write(form: BoundIntegrand, kernel: Any, shape: Any, inputs: list[Any], dest: Any) -> None:
-    """Launches a kernel that writes to the first elements of an array, which may be one that it reads."""
+def _write(form: BoundIntegrand, kernel: Any, shape: Any, inputs: list[Any], dest: Any, count: int) -> None:
+    """Launches a kernel that writes to the first `count` elements of an array, which may be one that it reads."""
     if dest is None:
         wp.launch(kernel, shape, inputs, [], device=form.device)
         return
-    count = int(np.prod(shape))
     is_apart = not overlaps(dest, inputs)
     made = dest if is_apart else wp.zeros(count, dtype=dest.dtype, device=form.device, requires_grad=dest.requires_grad)
     wp.launch(kernel, shape, inputs, [made], device=form.device)
@@ -265,17 +270,18 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
         @wp.kernel
         def run(domain: Any, fields: Any, values: Any, points: Any):
             e, q = wp.tid()
-            evaluate(
-                quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1)), domain, fields, values
-            )
+            if q < point_count(points, domain.elements[e]):
+                s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
+                evaluate(s, domain, fields, values)
 
         return run
 
     @wp.kernel
     def at_points(domain: Any, fields: Any, values: Any, points: Any, out: wp.array[dtype]):
         e, q = wp.tid()
-        s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
-        out[s.qp_index] = dtype(evaluate(s, domain, fields, values))
+        if q < point_count(points, domain.elements[e]):
+            s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
+            out[s.qp_index] = dtype(evaluate(s, domain, fields, values))
 
     return at_points
 
@@ -285,7 +291,7 @@ def _anywhere(form: BoundIntegrand, dim: int, dest: Any) -> None:
         raise KernelValueError(f"{form.what}: dest: expected room for {dim} samples, got {dest.shape[0]}")
     scalar = form.domain.geometry.scalar_type
     kernel = _free_kernel(form.integrand, None if dest is None else dest.dtype, vector(3, scalar), scalar)
-    _write(form, kernel, dim, list(form.arguments), dest)
+    _write(form, kernel, dim, list(form.arguments), dest, dim)
 
 
 @functools.cache

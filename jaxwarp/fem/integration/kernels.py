@@ -9,7 +9,7 @@ from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.fem import operators
-from jaxwarp.fem.calls import Integrand, applied
+from jaxwarp.fem.calls import Integrand, applied, operator
 from jaxwarp.fem.types import Sample, Sample_f64, matrix, vector
 from jaxwarp.types import Scalar, element_shape
 
@@ -26,12 +26,16 @@ def sample_at(element: int, coords: wp.vec3d, qp: int, weight: wp.float64, test:
     return Sample_f64(element, coords, qp, weight, test, trial)
 
 
+point_count = operator("point_count", "How many points a quadrature has in an element of a domain.")
+_point_at = operator("point_at", "The coordinates of a point in its element, its weight, and its number.")
+
+
 @wp.func
 def quadrature_sample(domain: Any, points: Any, e: int, q: int, test: wp.vec2i, trial: wp.vec2i):
     """The sample of a domain's element at a point of a quadrature."""
-    row = e * points.stride
-    qp = e * points.weights.shape[1] + q
-    return sample_at(domain.elements[e], points.points[row, q], qp, points.weights[row, q], test, trial)
+    cell = domain.elements[e]
+    coords, weight, qp = _point_at(points, cell, e, q)
+    return sample_at(cell, coords, qp, weight, test, trial)
 
 
 @functools.cache
@@ -41,9 +45,10 @@ def functional_kernel(integrand: Integrand, result_type: Any) -> Any:
     @wp.kernel
     def functional(domain: Any, points: Any, fields: Any, values: Any, result: wp.array[result_type]):
         e, q = wp.tid()
-        s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
-        value = evaluate(s, domain, fields, values)
-        wp.atomic_add(result, 0, result_type(value * (s.qp_weight * measure(domain, s))))
+        if q < point_count(points, domain.elements[e]):
+            s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
+            value = evaluate(s, domain, fields, values)
+            wp.atomic_add(result, 0, result_type(value * (s.qp_weight * measure(domain, s))))
 
     return functional
 
@@ -93,7 +98,7 @@ def linear_kernel(integrand: Integrand, accumulate: Any, result_type: Any, count
         if node >= 0:
             total = sums()
             first = wp.where(wp.static(is_nodal), i, 0)
-            last = wp.where(wp.static(is_nodal), i + 1, points.weights.shape[1])
+            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.elements[e]))
             for q in range(first, last):
                 for c in range(wp.where(node >= 0, count, 0)):  # not unrolled
                     s = quadrature_sample(domain, points, e, q, wp.vec2i(i, c), wp.vec2i(-1, -1))
@@ -118,7 +123,7 @@ def bilinear_kernel(integrand: Integrand, accumulate: Any, block: Any, rows: int
             j = wp.where(wp.static(is_nodal), i, k)
             total = sums()
             first = wp.where(wp.static(is_nodal), i, 0)
-            last = wp.where(wp.static(is_nodal), i + 1, points.weights.shape[1])
+            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.elements[e]))
             for q in range(first, last):
                 for c in range(wp.where(place >= 0, rows, 0)):  # not unrolled: integrands may be long
                     for d in range(columns):

@@ -14,6 +14,7 @@ from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.geometry.geometries import Geometry
+from jaxwarp.fem.geometry.partition import GeometryPartition, whole
 from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
@@ -71,6 +72,12 @@ class SpaceTopology:
     @functools.cached_property
     def coefficients(self) -> Any:
         return wp.array(self.shape.coefficients, dtype=self.geometry.scalar_type, device=self.geometry.device)
+
+    def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
+        """Numbers the nodes anew where the cells of the geometry have changed. Fields have to be made anew, then."""
+        del device, temporary_store
+        self.__dict__.pop("_made", None)
+        self._array = None
 
     def element_nodes(self, domain: GeometryDomain) -> np.ndarray:
         """The nodes of each element of a domain; on sides those of the inner cell, then those of the outer one.
@@ -179,9 +186,8 @@ class FunctionSpace:
         return self.topology.node_count()
 
     def make_field(self, space_partition: Any = None) -> Any:
-        """A field of zeros in the space."""
-        _require_whole(space_partition)
-        return FunctionSpace.field_type(self)
+        """A field of zeros in the space, or at the nodes of a partition of it; then it is zero at other nodes."""
+        return FunctionSpace.field_type(self, partition_of("make_field", self, space_partition))
 
     def node_positions(self, out: Any = None) -> Any:
         """The positions of the nodes."""
@@ -219,40 +225,107 @@ def _position_kernel(kind: Any) -> Any:
 
 @boundaries
 class SpacePartition:
-    """The nodes of a part of a geometry. All nodes keep their numbers."""
+    """The nodes of a part of a geometry, which have numbers of their own.
 
-    def __init__(self, topology: SpaceTopology) -> None:
+    Without a part they are all nodes, with the numbers of the space.
+    """
+
+    def __init__(self, topology: SpaceTopology, geo_partition: Any = None, with_halo: bool = True) -> None:
         self.space_topology = topology
-        self.geo_partition = topology.geometry
+        self.geo_partition = whole(topology.geometry) if geo_partition is None else geo_partition
+        self.is_whole = geo_partition is None
+        self._with_halo = with_halo
+        self._made: tuple[Any, np.ndarray, int] | None = None
+
+    @property
+    def _nodes(self) -> tuple[np.ndarray, int]:
+        """The space's numbers of the nodes in the part, and how many of them are of its cells."""
+        topology, cells = self.space_topology, self.geo_partition.cells
+        table = topology.table
+        if self.is_whole:
+            count = topology.node_count()
+            return np.arange(count, dtype=np.int32), count
+        if self._made is None or self._made[0] is not table:
+            own = np.unique(table[cells])
+            found = own
+            if self._with_halo:  # those of cells beyond the sides at the part's end
+                beside = np.unique(table[self.geo_partition.outer_cells])
+                found = np.concatenate([own, np.setdiff1d(beside, own)])
+            self._made = table, found.astype(np.int32), len(own)
+        return self._made[1], self._made[2]
 
     def node_count(self) -> int:
-        return self.space_topology.node_count()
+        return len(self._nodes[0])
 
     def owned_node_count(self) -> int:
-        return self.node_count()
+        """Return how many nodes the part's cells have. They come first."""
+        return self._nodes[1]
 
     def space_node_indices(self) -> Any:
-        return wp.array(np.arange(self.node_count()), dtype=int, device=self.space_topology.geometry.device)
+        """Return the space's numbers of the nodes."""
+        return self.space_topology.geometry.integers(self._nodes[0])
+
+    def numbered(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the numbers here of nodes of the space; -1 for nodes that are not in the part."""
+        if self.is_whole:
+            return nodes
+        found = np.full(self.space_topology.node_count() + 1, -1, np.int32)
+        chosen = self._nodes[0]
+        found[chosen] = np.arange(len(chosen))
+        return found[nodes]  # of -1 it is the last, -1
+
+    @property
+    def array(self) -> Any:
+        """The number of each node of each cell, for kernels."""
+        table = self.space_topology.table
+        if self.is_whole:
+            return self.space_topology.array
+        known, found = self.__dict__.get("_array", (None, None))
+        if known is not table:
+            found = self.space_topology.geometry.integers(self.numbered(table))
+            self._array = table, found
+        return found
+
+    def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
+        """Numbers the nodes anew where the cells of the part have changed."""
+        del device, temporary_store
+        self._made = None
+        self.__dict__.pop("_array", None)
 
 
 @boundaries
 class SpaceRestriction:
     """The nodes of a space that are in a domain."""
 
-    def __init__(self, topology: SpaceTopology, domain: GeometryDomain) -> None:
-        self.space_topology, self.domain = topology, domain
-        self.space_partition = SpacePartition(topology)
+    def __init__(self, partition: SpacePartition, domain: GeometryDomain) -> None:
+        self.space_topology, self.domain = partition.space_topology, domain
+        self.space_partition = partition
+
+    def element_nodes(self) -> np.ndarray:
+        """Return the numbers in the partition of the nodes of each element; -1 for nodes outside of it."""
+        return self.space_partition.numbered(self.space_topology.element_nodes(self.domain))
 
     def node_count(self) -> int:
-        found = self.space_topology.element_nodes(self.domain)
+        found = self.element_nodes()
         return len(np.unique(found[found >= 0]))
 
 
-def _require_whole(partition: Any) -> None:
-    if partition is not None and not isinstance(partition, SpacePartition):
+def partition_of(what: str, space: FunctionSpace, partition: Any) -> SpacePartition:
+    """Return the partition, or that of the whole geometry for None.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none, or of another space.
+    """
+    if partition is None:
+        return SpacePartition(space.topology)
+    if not isinstance(partition, SpacePartition):
         raise KernelTypeError(
-            f"space_partition: expected what make_space_partition gives, got {type(partition).__name__}"
+            f"{what}: space_partition: expected what make_space_partition gives, got {type(partition).__name__}"
         )
+    mine, other = space.topology, partition.space_topology
+    if other is not mine and (other.geometry is not mine.geometry or not np.array_equal(other.table, mine.table)):
+        raise KernelValueError(f"{what}: space_partition: expected one of the space's nodes")
+    return partition
 
 
 @boundary
@@ -266,28 +339,34 @@ def make_space_partition(
     device: Any = None,
     temporary_store: Any = None,
 ) -> SpacePartition:
-    """The nodes of a space.
+    """The nodes of a space that are in a part of its geometry.
 
     Args:
         space_topology: of the space.
-        geometry_partition: accepted if it is the whole geometry.
-        with_halo, max_node_count, environment_first, device, temporary_store: accepted, no effect.
+        geometry_partition: the part; None: all of it.
+        with_halo: whether cells beyond the sides at the part's end have their nodes in it, too, behind the others.
+        max_node_count, environment_first, device, temporary_store: accepted, no effect.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments are not that.
     """
-    del with_halo, max_node_count, environment_first, device, temporary_store
+    del max_node_count, environment_first, device, temporary_store
     if not isinstance(space_topology, SpaceTopology):
         raise KernelTypeError(
             f"make_space_partition: space_topology: expected space.topology, got {type(space_topology).__name__}"
         )
-    count = space_topology.geometry.cell_count()
-    if geometry_partition is not None and geometry_partition.cell_count() != count:
-        raise KernelValueError(
-            "make_space_partition: geometry_partition: parts of a geometry are not available",
-            hint="use the space's nodes; those outside of a domain of the part get no value",
+    if geometry_partition is None:
+        return SpacePartition(space_topology)
+    if not isinstance(geometry_partition, GeometryPartition):
+        raise KernelTypeError(
+            "make_space_partition: geometry_partition: expected a part of a geometry, got"
+            f" {type(geometry_partition).__name__}"
         )
-    return SpacePartition(space_topology)
+    if geometry_partition.geometry is not space_topology.geometry:
+        raise KernelValueError("make_space_partition: geometry_partition: expected a part of the space's geometry")
+    if geometry_partition.is_whole:
+        return SpacePartition(space_topology)
+    return SpacePartition(space_topology, geometry_partition, with_halo)
 
 
 @boundary
@@ -299,14 +378,17 @@ def make_space_restriction(
 
     Args:
         space_partition, space_topology: one of them.
-        domain: None: all cells.
+        domain: None: all cells, of the partition's part.
         device, temporary_store: accepted, no effect.
     """
     del device, temporary_store
-    topology = space_partition.space_topology if space_partition is not None else space_topology
-    if not isinstance(topology, SpaceTopology):
+    if isinstance(space_partition, SpacePartition):
+        partition = space_partition
+    elif isinstance(space_topology, SpaceTopology):
+        partition = SpacePartition(space_topology)
+    else:
         raise KernelTypeError("make_space_restriction: expected space_partition, or space_topology=space.topology")
-    return SpaceRestriction(topology, domain if domain is not None else Cells(topology.geometry))
+    return SpaceRestriction(partition, domain if domain is not None else Cells(partition.geo_partition))
 
 
 @boundary

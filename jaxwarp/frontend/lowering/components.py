@@ -136,7 +136,7 @@ def known_slice(
                 hint=f"{because}: write numbers, or loop over the {'elements' if what == 'a tile' else 'components'}",
             )
     if bounds[2] == 0:
-        raise KernelValueError("the step of a slice must not be zero", hint="leave it out")
+        raise KernelValueError("Slice step cannot be zero", hint="leave it out")
     return slice(*bounds)
 
 

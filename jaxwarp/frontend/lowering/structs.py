@@ -266,7 +266,8 @@ def stored_value(frame: Frame, element: ElementValue, value: Any) -> Any:
     try:
         return frame.typed(value, dtype)
     except (KernelTypeError, KernelValueError) as error:
-        what = "holds" if not (element.component or element.part) else "has components"
+        is_part = element.component or element.part
+        what = f"{name}: Composite slot assignment expects value of type" if is_part else f"{name} holds"
         is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
         hint = "store one of its components" if is_component else error.hint
-        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None
+        raise KernelTypeError(f"{what} {dtype!r}, got {describe(value)}", hint=hint) from None

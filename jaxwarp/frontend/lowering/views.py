@@ -75,8 +75,8 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
     """`a[i, j]`: an element if all axes are indexed, else a view of the rest."""
     if len(indices) > view.ndim:
         raise KernelTypeError(
-            f"{view.name} has {_count(view.ndim, 'axis', 'axes')},"
-            f" got {_count(len(indices), 'index', 'indices')}",
+            f"Incorrect number of indices specified for array indexing: {view.name} has"
+            f" {_count(view.ndim, 'axis', 'axes')}, got {_count(len(indices), 'index', 'indices')}",
             hint=f"leave indices out, or annotate the argument with more axes: array(dtype=..., ndim={len(indices)})",
         )
     if isinstance(view, Chosen):
@@ -158,7 +158,7 @@ def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
     step = 1 if index.step is None else frame.known(index.step)
     has_step = type(step) is not int or step != 1
     if type(step) is int and step == 0:
-        raise KernelValueError("the step of a slice must not be zero", hint="leave it out")
+        raise KernelValueError("Slice step cannot be zero", hint="leave it out")
     if index.start is None and index.stop is None and not has_step:
         return view.axes[axis]
     through = view.axes[axis].through

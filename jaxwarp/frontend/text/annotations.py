@@ -169,7 +169,7 @@ def resolve(annotation: object) -> Any:
             return resolve(parts[0])
         listed = " or ".join(pattern_text(resolve(p)) for p in parts)
         raise KernelTypeError(
-            f"a union, {listed}, is no type of the kernel language",
+            f"Union type annotations are only supported at Python scope, got {listed}",
             hint="write Any, or an overload for each: functions of one name are chosen by the types of arguments",
         )
     if getattr(annotation, "pattern", None) is collections.abc.Callable:  # `Function`

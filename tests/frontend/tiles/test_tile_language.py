@@ -356,7 +356,7 @@ REFUSED = {
     "if t:\n    t = one": "a condition must be a bool or a number, got tile",
     "t = t[i:]": "the bounds of a slice of a tile must be constant integers, got int32.*the shape of a tile",
     "t = t[:, 2:1]": "a slice of tile.* has no elements: its axis has the extent 3",
-    "t = t[::0]": "the step of a slice must not be zero",
+    "t = t[::0]": "Slice step cannot be zero",
     "t = t[0:1, 0:1, 0]": "has 2 axes, got 3 indices",
     "t[0:2] = 1.0": "a part of the tile is tile.*got the constant 1.0",
     "t[one, 1:]": "beside a tile of indices there is only :",

@@ -81,10 +81,17 @@ def _is_sequence(dims: object) -> bool:
 
 def _require_extent(extent: object, dims: object, where: str) -> Dim:
     if isinstance(extent, (int, np.integer)) and not isinstance(extent, (bool, np.bool_)):
-        if not 0 <= extent <= _MAX_EXTENT:
+        is_shape = where.endswith(": shape")
+        what = "Array shapes" if is_shape else "Extents"
+        if extent < 0:
             raise KernelValueError(
-                f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {dims!r}",
-                hint="write numbers that are not negative; for more threads than that, several axes: (n, m)",
+                f"{where}: {what} must be non-negative, got {dims!r}", hint="write numbers from 0 on"
+            )
+        if extent > _MAX_EXTENT:
+            raise KernelValueError(
+                f"{where}: {what} must not exceed the maximum representable value of a signed 32-bit integer, got"
+                f" {dims!r}",
+                hint="cut the array into parts" if is_shape else "for more threads take several axes: (n, m)",
             )
         return int(extent)
     if _is_symbolic(extent):

@@ -97,7 +97,8 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
             )
     if len(set(listed)) != len(listed):
         raise KernelValueError(
-            f"{where}: in_out_argnames: a name is given twice: {', '.join(listed)}", hint="write each name once"
+            f"{where}: in_out_argnames must not contain duplicate names, got {', '.join(listed)}",
+            hint="write each name once",
         )
     return set(listed)
 
