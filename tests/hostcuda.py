@@ -108,7 +108,7 @@ def key(code: CudaCode) -> str:
 
 def waits(code: CudaCode) -> bool:
     """Do threads of a block wait for each other?"""
-    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__"))
+    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__", "_async("))
 
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = OPTIMISED) -> None:
