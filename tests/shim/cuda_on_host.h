@@ -8,7 +8,7 @@
 #define __shared__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 #define PACKS(name, T) \
     struct alignas(2 * sizeof(T)) name##2 { T x, y; }; \
