@@ -1,4 +1,4 @@
-"""Products of tiles by tensor cores and patches, and loads that run ahead: on a host that sees races, and as machine code.
+"""Products of tiles by tensor cores and patches, and loads that run ahead: on a host that sees races; machine code.
 
 NumPy in float64 says what products are. Products of half precision are exact in float32, sums are in any order.
 """
@@ -127,7 +127,7 @@ def test_nothing_that_orders_copies_can_be_left_out(always: None, part: str) -> 
         checked(kernel, faulty, "wp.float16", 64)
 
 
-def test_each_barrier_around_padding_is_needed(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_barrier_around_padding_is_needed(always: None) -> None:
     """Zeros that come after what is summed over, of matrices that no loop loads ahead."""
     kernel = made(TURNED, "wp.float16", 16, 9, 12, name="turned")
     code = print_cuda(kernel)
@@ -209,9 +209,7 @@ GOLDEN = [
 
 @needs_nvdisasm
 @pytest.mark.parametrize(("dtype", "m", "n", "k", "registers", "shared", "counts"), GOLDEN)
-def test_machine_code(
-    dtype: str, m: int, n: int, k: int, registers: int, shared: int, counts: dict[str, int]
-) -> None:
+def test_machine_code(dtype: str, m: int, n: int, k: int, registers: int, shared: int, counts: dict[str, int]) -> None:
     code = print_cuda(made(LOOP, dtype, m, n, k))
     found = resources(code, 90)
     assert (found.spill_stores, found.spill_loads, found.stack, found.shared) == (0, 0, 0, shared)

@@ -69,7 +69,9 @@ class StagedPrinter(BlockPrinter):
         op = pipeline.loop
         index, *params = op.body.params
         stages = self.plan.places.layouts[pipeline.tiles[0]].stages
-        bounds = [self.use_atom(v, hint, op.loc) for v, hint in ((op.start, "start"), (op.stop, "stop"), (op.step, "step"))]
+        bounds = [
+            self.use_atom(v, hint, op.loc) for v, hint in ((op.start, "start"), (op.stop, "stop"), (op.step, "step"))
+        ]
         carried = self.carried_locals(op, params, bounds)
         before = self.locals.occupants()
         outer = self._stage, self._tiles
@@ -237,18 +239,17 @@ class StagedPrinter(BlockPrinter):
         """Return the bytes of accesses that rows are whole numbers of, more than an element's."""
         store = next(op for op in nest.loops[-1].body.ops if isinstance(op, Store))
         itemsize = store.param.dtype.bytes
-        widths = [w for w in (WIDE, 4) if w > itemsize and len(nest.ranges[1]) * itemsize % w == 0]
-        return widths
+        return [w for w in (WIDE, 4) if w > itemsize and len(nest.ranges[1]) * itemsize % w == 0]
 
     def op(self, op: Op) -> None:
         if self._is_ahead and self._nest is not None and isinstance(op, Store) and op.param in self._tiles:
             load = self.plan.nests.defining.get(op.value)
             if isinstance(load, Load) and op.value in self.pending and op.param.dtype.bytes in (4, 8):
-                self.narrow(op, load)
+                self.narrow(op)
                 return
         super().op(op)
 
-    def narrow(self, op: Store, load: Load) -> None:
+    def narrow(self, op: Store) -> None:
         """A store of one element that comes from an array."""
         source = self.use(op.value)
         row, column = (self.use(i) for i in op.indices)
@@ -301,4 +302,3 @@ class StagedPrinter(BlockPrinter):
 
 def _bool(value: bool) -> str:
     return "true" if value else "false"
-
