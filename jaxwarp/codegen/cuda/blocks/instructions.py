@@ -1,8 +1,8 @@
 """C++ helpers of products of matrices: tensor cores, accesses of 16 bytes, and copies that do not wait.
 
 Arrays in shared memory are passed whole, with the place of an element, never as a pointer: on the host they are objects
-that see races. What is an instruction of PTX here is there a function of the host's shim by a similar name. GPUs that lack
-an instruction (before compute capability 8.0) do the same with other ones.
+that see races. What is an instruction of PTX here is there a function of the host's shim by a similar name. GPUs that
+lack an instruction (before compute capability 8.0) do the same with other ones.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ template <class V> INLINE void add_fragments(float *c, const unsigned int *a, co
 }
 """,
 )
-helper("within", "template <bool inside> INLINE int within(int i, int most) { return inside ? i : min_of(i, most); }")
+helper(
+    "within",
+    "template <bool inside> INLINE int within(int i, int most) { return inside ? i : min_of(i, most); }",
+)
 # A product whose sums are `down` x `across` fragments in each warp, the first of them at `row` and `column`. Of rows and
 # columns beyond the shape some that are there are read: what comes of them is never used.
 helper(
@@ -224,8 +227,12 @@ template <int count, bool is_aligned, class T, class M> INLINE void load_row(T *
 helper(
     "plus_product",
     """
-template <bool fused> INLINE float plus_product(float a, float b, float c) { return fused ? fmaf(a, b, c) : c + a * b; }
-template <bool fused> INLINE double plus_product(double a, double b, double c) { return fused ? fma(a, b, c) : c + a * b; }
+template <bool fused> INLINE float plus_product(float a, float b, float c) {
+    return fused ? fmaf(a, b, c) : c + a * b;
+}
+template <bool fused> INLINE double plus_product(double a, double b, double c) {
+    return fused ? fma(a, b, c) : c + a * b;
+}
 """,
 )
 # A product whose sums are a patch in each thread: `tall` rows, `down` apart, and `wide` columns, `near` of them together.
@@ -281,7 +288,7 @@ INLINE void add_patch_product(T *sums, L &left, int left_at, R &right, int right
 }
 """,
 )
-# Copies from an array to shared memory that a thread does not wait for; those since the last `commit_copies` are a group.
+# Copies from an array to shared memory that a thread does not wait for; those up to a `commit_copies` are a group.
 helper(
     "copy_async",
     """
@@ -291,8 +298,10 @@ template <int bytes, class M, class T> INLINE void copy_async(M &memory, int at,
     for (int n = 0; n < bytes / (int)sizeof(T); ++n) memory[at + n] = from[n];
 #elif defined(__CUDACC_RTC__)
     const unsigned int address = (unsigned int)__cvta_generic_to_shared(&memory[at]);
-    if constexpr (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from) : "memory");
-    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(address), "l"(from), "n"(bytes) : "memory");
+    if constexpr (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(address), "l"(from), "n"(bytes) : "memory");
 #else
     cp_async<bytes>(memory, at, from);
 #endif

@@ -172,7 +172,7 @@ def matrix_product(nest: Nest, nests: Nests) -> MatrixProduct | None:
     if any(not isinstance(op, Const) and op not in used for op in loop.body.ops):
         return None
     dtype, total = left.param.dtype, loop.results[0].type
-    is_known = dtype is total and dtype in (float32, float64) or (dtype.is_half and total is float32)
+    is_known = (dtype is total and dtype in (float32, float64)) or (dtype.is_half and total is float32)
     if right.param.dtype is not dtype or not is_known:
         return None
     shape = len(ranges[0]), len(ranges[1]), len(ranges[2])

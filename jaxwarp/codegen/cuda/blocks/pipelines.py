@@ -1,10 +1,11 @@
 """Loops that load tiles and multiply them: the loads of later iterations run while an earlier one is worked on.
 
-    for k { load p; load q; total += p q }  ->  for k from the first one less { load p[k + 1], q[k + 1]; total += p[k] q[k] }
+    for k { load p; load q; total += p q }
+    ->  for k from the first one less { load p[k + 1], q[k + 1]; total += p[k] q[k] }
 
-A tile then has several stages in shared memory. What is moved ahead only loads from arrays that the kernel never stores to,
-at places that follow from the loop's index and what was known before the loop, and it stores to every element of tiles that
-nothing else stores to and nothing outside of the loop reads. So it has the values that it would have in its own iteration.
+A tile then has several stages in shared memory. What is moved ahead only loads from arrays that the kernel never stores
+to, at places that follow from the loop's index and what was known before the loop. It stores to every element of tiles
+that nothing else stores to and nothing outside of the loop reads. So it has the values of its own iteration.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _pipeline(loop: For, nests: Nests, stored: set[Param], accesses: dict[Param,
     for op in loop.body.ops:
         params = _filled(op, nests, stored)
         slice_ = _slice(op, index, loop, defined, stored) if params else None
-        if slice_ is None or not all(_is_own(p, op, loop, inside, accesses.get(p, [])) for p in params):
+        if slice_ is None or not all(_is_own(op, loop, inside, accesses.get(p, [])) for p in params):
             continue
         tiles += params
         fills.append(op)
@@ -142,7 +143,7 @@ def _read(op: Op) -> set[Value]:
     return {v for inner in _within(op) for v in (*inner.operands, *(r for b in inner.blocks for r in b.results))}
 
 
-def _is_own(param: Param, fill: Op, loop: For, inside: set[Op], accesses: Sequence[Op]) -> bool:
+def _is_own(fill: Op, loop: For, inside: set[Op], accesses: Sequence[Op]) -> bool:
     """Return whether all accesses of a matrix are in a loop, and after what fills it."""
     filling = set(_within(fill))
     others = [op for op in accesses if op not in filling]

@@ -107,9 +107,9 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
     _limit(places)
     for nest, span in places.spans.items():
         ops = list(walk(nest.loops[0].body))
-        if not any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops):
-            if not _is_product(nest, places, nests):
-                places.in_turn[nest] = Mapping(span.shape, threads)
+        meets = any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops)
+        if not meets and not _is_product(nest, places, nests):
+            places.in_turn[nest] = Mapping(span.shape, threads)
     return places
 
 

@@ -139,7 +139,7 @@ class Fragments(Mapping):
         column = f"{lane} / {WARP} % {self.warps[1]} * {across * 8}" if self.warps[1] > 1 else "0"
         return row, column
 
-    def indices(self, lane: str, turn: str, flat: str) -> list[str]:
+    def indices(self, lane: str, turn: str, flat: str) -> list[str]:  # noqa: ARG002
         across, each = self.grid[1], self.each
         row, column = self.corner(lane)
         row += f" + {turn} / {each * across} * {self.tall} + {lane} % {WARP} / 4"

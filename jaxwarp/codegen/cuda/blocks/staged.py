@@ -224,7 +224,7 @@ class StagedPrinter(BlockPrinter):
         return (loads[0], store) if known else None
 
     def _along(self, index: Value, nest: Nest) -> int | None:
-        """Return the loop whose index something is, and a number that is the same in the nest; -1: only such a number."""
+        """Return the loop whose index something is, but for a sum with a number of the nest; -1: it is such a number."""
         nests = self.plan.nests
         if index in nest.indices:
             return nest.indices.index(index)
