@@ -26,15 +26,15 @@ TILE = wp.constant(64)
 
 def product_kernel(dtype: Any, depth: int) -> wp.Kernel:
     """Return the kernel whose blocks have 64 x 64 elements of a product, with sums in float32."""
-    DEPTH = wp.constant(depth)
+    deep = wp.constant(depth)
 
     @wp.kernel
     def tiles_product(a: wp.array2d[dtype], b: wp.array2d[dtype], c: wp.array2d[float]):
         i, j = wp.tid()
         total = wp.tile_zeros(shape=(TILE, TILE), dtype=float)
-        for k in range((a.shape[1] + DEPTH - 1) // DEPTH):
-            left = wp.tile_load(a, shape=(TILE, DEPTH), offset=(i * TILE, k * DEPTH))
-            right = wp.tile_load(b, shape=(DEPTH, TILE), offset=(k * DEPTH, j * TILE))
+        for k in range((a.shape[1] + deep - 1) // deep):
+            left = wp.tile_load(a, shape=(TILE, deep), offset=(i * TILE, k * deep))
+            right = wp.tile_load(b, shape=(deep, TILE), offset=(k * deep, j * TILE))
             wp.tile_matmul(left, right, total)
         wp.tile_store(c, total, offset=(i * TILE, j * TILE))
 
@@ -42,14 +42,14 @@ def product_kernel(dtype: Any, depth: int) -> wp.Kernel:
 
 
 def softmax_kernel(width: int) -> wp.Kernel:
-    WIDTH = wp.constant(width)
+    wide = wp.constant(width)
 
     @wp.kernel
     def tiles_softmax(x: wp.array2d[float], y: wp.array2d[float]):
         i = wp.tid()
-        t = wp.tile_load(x[i], shape=(WIDTH,))
-        e = wp.tile_map(wp.exp, t - wp.tile_broadcast(wp.tile_max(t), shape=(WIDTH,)))
-        wp.tile_store(y[i], e / wp.tile_broadcast(wp.tile_sum(e), shape=(WIDTH,)))
+        t = wp.tile_load(x[i], shape=(wide,))
+        e = wp.tile_map(wp.exp, t - wp.tile_broadcast(wp.tile_max(t), shape=(wide,)))
+        wp.tile_store(y[i], e / wp.tile_broadcast(wp.tile_sum(e), shape=(wide,)))
 
     return tiles_softmax
 
@@ -71,7 +71,7 @@ def _product(setup: Setup, name: str, size: tuple[int, int, int]) -> Iterator[Ro
     a, b = (jnp.asarray(rng.standard_normal(s, np.float32)).astype(name) for s in ((m, k), (k, n)))
     blocks = (-(-m // 64), -(-n // 64))
     call = wp.jax_kernel(product_kernel(dtype, depth), outputs="c", launch_dims=blocks, output_dims=(m, n))
-    run = jax.jit(lambda a, b: call(a, b))
+    run = jax.jit(call)
     peer = jax.jit(functools.partial(jnp.matmul, precision="highest", preferred_element_type=jnp.float32))
     # Some rows, in float64 on the host: other libraries may round otherwise.
     some = slice(0, m, max(1, m // 16))
@@ -103,7 +103,7 @@ def _softmax(setup: Setup, width: int) -> Iterator[Row]:
     rows = 8 if setup.is_small else ROWS
     x = jnp.asarray(np.random.default_rng(0).standard_normal((rows, width), np.float32))
     call = wp.jax_kernel(softmax_kernel(width), outputs="y", launch_dims=rows, output_dims=(rows, width))
-    run = jax.jit(lambda x: call(x))
+    run = jax.jit(call)
     np.testing.assert_allclose(np.asarray(run(x)), np.asarray(jax.nn.softmax(x)), rtol=1e-4, atol=1e-6)
     moved = 2.0 * 4 * rows * width
     ways = {"GB/s": run, "jax.numpy": jax.jit(jax.nn.softmax), "copy": jax.jit(lambda x: x + 1.0)}

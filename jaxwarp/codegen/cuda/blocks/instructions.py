@@ -108,8 +108,8 @@ helper(
     "within",
     "template <bool inside> INLINE int within(int i, int most) { return inside ? i : min_of(i, most); }",
 )
-# A product whose sums are `down` x `across` fragments in each warp, the first of them at `row` and `column`. Of rows and
-# columns beyond the shape some that are there are read: what comes of them is never used.
+# A product whose sums are `down` x `across` fragments in each warp, the first of them at `row` and `column`. Instead of
+# rows and columns beyond the shape some that are there are read: what comes of them is never used.
 helper(
     "add_half_product",
     """
@@ -235,7 +235,8 @@ template <bool fused> INLINE double plus_product(double a, double b, double c) {
 }
 """,
 )
-# A product whose sums are a patch in each thread: `tall` rows, `down` apart, and `wide` columns, `near` of them together.
+# A product whose sums are a patch in each thread: `tall` rows, `down` apart, and `wide` columns, `near` of them side by
+# side.
 helper(
     "add_patch_product",
     """

@@ -224,7 +224,7 @@ class StagedPrinter(BlockPrinter):
         return (loads[0], store) if known else None
 
     def _along(self, index: Value, nest: Nest) -> int | None:
-        """Return the loop whose index something is, but for a sum with a number of the nest; -1: it is such a number."""
+        """Return the loop whose index is in a value, alone or in a sum with a fixed one; -1: it is fixed itself."""
         nests = self.plan.nests
         if index in nest.indices:
             return nest.indices.index(index)
