@@ -17,7 +17,7 @@ from jaxwarp.ir.nodes import Block, Const, For, Load, Op, Param, Store, Value
 from jaxwarp.types import float64
 
 # Steps along what is summed over for which a thread has its rows' elements in registers, of a patch.
-_STEPS = {4: (4, 2, 1), 8: (2, 1)}
+_STEPS = {4: (2, 1), 8: (2, 1)}
 
 
 class StagedPrinter(BlockPrinter):
