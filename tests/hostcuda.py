@@ -108,7 +108,7 @@ def key(code: CudaCode) -> str:
 
 def waits(code: CudaCode) -> bool:
     """Do threads of a block wait for each other?"""
-    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__"))
+    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync(", "__shared__", "_async("))
 
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = OPTIMISED) -> None:
@@ -157,8 +157,9 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
 def _watched(source: str) -> str:
     """The text with tiles in shared memory as arrays that see races."""
     names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, source))
-    texts = re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", source).splitlines()
-    return "\n".join(functools.reduce(_accessed, names, text) for text in texts)
+    helpers, kernel, text = source.partition('extern "C" __global__')
+    texts = re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", text).splitlines()
+    return helpers + kernel + "\n".join(functools.reduce(_accessed, names, line) for line in texts)
 
 
 _SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"

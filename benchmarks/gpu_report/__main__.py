@@ -16,6 +16,7 @@ SECTIONS = (
     Section("environment", "gpu_report.tools:environment", 60),
     Section("copy", "gpu_report.kernels:copies", 30),
     Section("kernels", "gpu_report.kernels:kernels", 150),
+    Section("tiles", "gpu_report.tiles:tiles", 60),
     Section("spatial", "gpu_report.spatial:queries", 90),
     Section("capture", "gpu_report.launches:capture", 40),
     Section("launch", "gpu_report.launches:launch", 60),

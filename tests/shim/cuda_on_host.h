@@ -8,7 +8,7 @@
 #define __shared__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 #define PACKS(name, T) \
     struct alignas(2 * sizeof(T)) name##2 { T x, y; }; \
@@ -30,6 +30,86 @@ template <class T> static inline T __shfl_xor_sync(unsigned int mask, T value, u
     return fibers::from_lane(mask, value, threadIdx.x % 32 ^ lanes);
 }
 static inline int __all_sync(unsigned int mask, bool yes) { return fibers::votes(mask, yes) == mask; }
+
+// Instructions of PTX, as its manual has them. A warp does one together: what its lanes have is exchanged.
+template <int bytes, class M, class T> static inline void cp_async(M &memory, int at, const T *from) {
+    static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async copies so many bytes");
+    if ((unsigned long long)from % bytes || (unsigned long long)&memory.values[at] % bytes) fibers::fail("copies from or to an address that is not aligned");
+    for (int n = 0; n < bytes / (int)sizeof(T); ++n) memory.begin(at + n, from[n]);
+}
+static inline void cp_async_commit_group() { fibers::commit_group(); }
+static inline void cp_async_wait_group(int left) { fibers::wait_group(left); }
+
+// Lanes 8 n to 8 n + 7 say where the rows of matrix n are.
+template <class M> static inline void ldmatrix_x4(unsigned int (&to)[4], M &memory, int at, bool turned) {
+    const unsigned int lane = threadIdx.x % 32;
+    unsigned long long halves[2] = {};
+    if ((unsigned long long)&memory.values[at] % 16) fibers::fail("loads a row of a matrix that is not aligned");
+    for (int n = 0; n < 8; ++n) halves[n / 4] |= (unsigned long long)memory.load(at + n) << n % 4 * 16;
+    unsigned short rows[32][8];
+    for (int half = 0; half < 2; ++half) {
+        fibers::offer(0xffffffffu, halves[half]);
+        for (int from = 0; from < 32; ++from)
+            for (int n = 0; n < 4; ++n)
+                rows[from][half * 4 + n] = (unsigned short)(fibers::threads[fibers::current].seen[from] >> n * 16);
+    }
+    for (int n = 0; n < 4; ++n) {
+        unsigned short both[2];
+        for (int e = 0; e < 2; ++e) {
+            const unsigned int row = lane / 4, column = lane % 4 * 2 + e;
+            both[e] = turned ? rows[n * 8 + column][row] : rows[n * 8 + row][column];
+        }
+        to[n] = both[0] | (unsigned int)both[1] << 16;
+    }
+}
+
+template <bool is_bfloat16> static inline float half_value(unsigned short bits) {
+    if (is_bfloat16) {
+        const unsigned int wide = (unsigned int)bits << 16;
+        float x;
+        __builtin_memcpy(&x, &wide, 4);
+        return x;
+    }
+    const float sign = bits >> 15 ? -1.0f : 1.0f;
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31) return fraction ? __builtin_nanf("") : sign * __builtin_inff();
+    return sign * (exponent ? __builtin_ldexpf(1024 + fraction, exponent - 25) : __builtin_ldexpf(fraction, -24));
+}
+
+// a: rows lane / 4 and 8 more, at k = lane % 4 * 2 and 8 more; b: k likewise, column lane / 4. Sums in an order of their own.
+template <bool is_bfloat16> static inline void mma_m16n8k16(float *c, const unsigned int *a, const unsigned int *b) {
+    const unsigned int lane = threadIdx.x % 32;
+    const unsigned int mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+    float left[16][16], right[16][8];
+    for (int word = 0; word < 6; ++word) {
+        fibers::offer(0xffffffffu, mine[word]);
+        for (int from = 0; from < 32; ++from)
+            for (int e = 0; e < 2; ++e) {
+                const unsigned short bits = (unsigned short)(fibers::threads[fibers::current].seen[from] >> e * 16);
+                const float value = half_value<is_bfloat16>(bits);
+                if (word < 4) left[from / 4 + word % 2 * 8][from % 4 * 2 + e + word / 2 * 8] = value;
+                else right[from % 4 * 2 + e + (word - 4) * 8][from / 4] = value;
+            }
+    }
+    for (int e = 0; e < 4; ++e) {
+        const unsigned int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        double sum = 0;
+        for (int k = 15; k >= 0; --k) sum += (double)left[row][k] * right[k][column];
+        c[e] = (float)(c[e] + sum);
+    }
+}
+static inline void mma_m8n8k4(double *c, double a, double b) {
+    const unsigned int lane = threadIdx.x % 32;
+    double values[2][32];
+    for (int side = 0; side < 2; ++side) {
+        unsigned long long bits;
+        __builtin_memcpy(&bits, side ? &b : &a, 8);
+        fibers::offer(0xffffffffu, bits);
+        __builtin_memcpy(values[side], fibers::threads[fibers::current].seen, sizeof(values[side]));
+    }
+    for (int e = 0; e < 2; ++e)
+        for (int k = 0; k < 4; ++k) c[e] += values[0][lane / 4 * 4 + k] * values[1][(lane % 4 * 2 + e) * 4 + k];
+}
 
 #define FOR_BOTH_PRECISIONS(DECLARE) \
     DECLARE(sqrt) DECLARE(cbrt) DECLARE(exp) DECLARE(exp2) DECLARE(expm1) DECLARE(log) DECLARE(log2) DECLARE(log10) \

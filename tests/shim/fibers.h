@@ -5,11 +5,13 @@
 // together, whatever iteration of a loop they are in: as far apart as a GPU may let them get, and no less together.
 // What would hang or be undefined on a GPU (a barrier that some threads never reach, a shuffle from a lane that is not
 // there) ends the program with a message. A race in shared memory is noted: of two threads that meet at an element
-// between two barriers, one stores to it.
+// between two barriers, one stores to it. A copy that nobody waits for stores when its thread waits for its group, and no
+// earlier; what it stores to may not be met before.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <vector>
 #include <ucontext.h>
 
@@ -28,6 +30,7 @@ struct Fiber {
     unsigned int mask;         // at_shuffle: whom it waits for; after at_mask: who was there
     unsigned long long value;  // at_shuffle: what it offers
     unsigned long long seen[32];
+    std::vector<std::vector<std::function<void()>>> groups;  // of copies under way, the last one still open
 };
 
 static std::vector<Fiber> threads;
@@ -155,13 +158,17 @@ static inline void run_block(unsigned int count, void (*function)(void *), void 
         }
     } while (release());
     for (current = 0; current < count; ++current)
+    {
         if (threads[current].state != ended) fail("waits for threads that never come");
+        for (const auto &group : threads[current].groups)
+            if (!group.empty()) race = "a thread ends before its copies";
+    }
     threads.clear();
 }
 
 // An array in shared memory, with the last one to store and those who loaded since the last barrier.
 template <class T, unsigned int count> struct Shared {
-    struct Seen { unsigned long long stored, loaded; unsigned int by, from; bool by_several; };
+    struct Seen { unsigned long long stored, loaded; unsigned int by, from; bool by_several, is_coming; };
     T values[count];
     Seen seen[count] = {};
     static void note(const char *what) { if (race == nullptr) race = what; }
@@ -171,18 +178,43 @@ template <class T, unsigned int count> struct Shared {
     }
     T load(unsigned int at) {
         Seen &one = inside(at);
+        if (one.is_coming) note("a thread loads what a copy has not brought");
         if (one.stored == epoch && one.by != current) note("a thread loads what another one stores");
         one.by_several = one.loaded == epoch && (one.by_several || one.from != current);
         one.loaded = epoch, one.from = current;
         return values[at];
     }
+    T operator[](unsigned int at) { return load(at); }
     void store(unsigned int at, T value) {
         Seen &one = inside(at);
+        if (one.is_coming) note("a thread stores where a copy is coming");
         if (one.stored == epoch && one.by != current) note("two threads store to one element");
         if (one.loaded == epoch && (one.by_several || one.from != current)) note("a thread stores what another one loads");
         one.stored = epoch, one.by = current;
         values[at] = value;
     }
+    // From now on until its thread has waited for it a copy may store.
+    void begin(unsigned int at, T value) {
+        store(at, values[at]);
+        seen[at].is_coming = true;
+        std::vector<std::vector<std::function<void()>>> &groups = threads[current].groups;
+        if (groups.empty()) groups.emplace_back();
+        groups.back().push_back([this, at, value] { seen[at].is_coming = false; store(at, value); });
+    }
 };
+
+static inline void commit_group() {
+    if (threads[current].groups.empty()) threads[current].groups.emplace_back();
+    threads[current].groups.emplace_back();
+}
+
+// Waits for the copies of all groups but the last `left`; not for those in the group that is still open.
+static inline void wait_group(unsigned int left) {
+    std::vector<std::vector<std::function<void()>>> &groups = threads[current].groups;
+    while (groups.size() > left + 1) {
+        for (const std::function<void()> &copy : groups.front()) copy();
+        groups.erase(groups.begin());
+    }
+}
 
 }  // namespace fibers

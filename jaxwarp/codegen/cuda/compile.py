@@ -133,8 +133,8 @@ def _compile_unspilled(code: CudaCode, arch: int) -> nvrtc.Compiled:
     options = code.options
     if options.bounds or options.max_registers is not None or not _spilled(made.log):
         return made
-    bounds = f"__launch_bounds__({options.block}"
-    one_block = replace(code, source=code.source.replace(f"{bounds})", f"{bounds}, 1)", 1))
+    bounds = rf"__launch_bounds__\({options.block}(, \d+)?\)"
+    one_block = replace(code, source=re.sub(bounds, f"__launch_bounds__({options.block}, 1)", code.source, count=1))
     return min(_compile(one_block, CUBIN, arch, _REPORT), made, key=lambda found: _spilled(found.log))
 
 

@@ -10,7 +10,7 @@ from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
 from jaxwarp.codegen.cuda.blocks.loop import BlockLoop
 from jaxwarp.codegen.cuda.blocks.plan import plan_block
-from jaxwarp.codegen.cuda.blocks.printer import BlockPrinter
+from jaxwarp.codegen.cuda.blocks.staged import StagedPrinter
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.functions import Functions
@@ -112,7 +112,7 @@ def print_cuda(
     if block:
         options = replace(options, block=block.threads, bounds=())
         loop: GridLoop = BlockLoop(layout, block.threads)
-        printer: ControlPrinter = BlockPrinter(kernel, names, layout, block, functions, comments)
+        printer: ControlPrinter = StagedPrinter(kernel, names, layout, block, functions, comments)
     else:
         printer = ControlPrinter(kernel, names, layout, plan, functions, comments)
         loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
@@ -120,7 +120,7 @@ def print_cuda(
     _print_thread(printer, kernel, loop)
     after = [*loop.after(), *(TextLine(1, text, None) for text in printer.reductions.after())]
     body = [*before, *printer.lines, *after]
-    head = _signature(name, layout.signature(), options.bounds or (options.block,))
+    head = _signature(name, layout.signature(), block.bounds if block else options.bounds or (options.block,))
     lines = [*(TextLine(0, text, None) for text in head), *body, TextLine(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
     helpers = _helpers(text, functions.text(), printer.atomics.text())

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from jaxwarp.codegen.cuda.blocks.instructions import INSTRUCTIONS
+
 _INLINE = "__device__ __forceinline__"
 
 PRELUDE: dict[str, str] = {}
@@ -296,6 +298,9 @@ INLINE float round_to_odd(double x) {
 }
 """,
 )
+
+for _name, _source in INSTRUCTIONS.items():
+    _helper(_name, _source)
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

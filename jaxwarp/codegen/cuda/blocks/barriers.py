@@ -7,10 +7,12 @@ are gone through until nothing is new, since their end meets their beginning; so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
+from jaxwarp.codegen.cuda.blocks.pipelines import Pipeline
 from jaxwarp.codegen.cuda.blocks.places import Places
 from jaxwarp.codegen.cuda.blocks.spread import WARP
 from jaxwarp.ir.kernel import Kernel
@@ -39,11 +41,14 @@ class _Since:
         return _Since(self.stored | other.stored, self.loaded | other.loaded)
 
 
-def barriers(kernel: Kernel, nests: Nests, places: Places) -> frozenset[Op]:
-    """Return the operations before which there is a barrier."""
-    finder = _Finder(kernel, nests, places)
+def barriers(
+    kernel: Kernel, nests: Nests, places: Places, pipelines: Mapping[For, Pipeline] = MappingProxyType({})
+) -> frozenset[Op]:
+    """Return the operations before which there is a barrier, besides those that loops which run ahead have."""
+    finder = _Finder(kernel, nests, places, pipelines)
+    zeroed = _Since(frozenset((p, None) for p, layout in places.layouts.items() if layout.is_zeroed))
     # Other threads of the launch may come before this one in the same block; what they do to parameters has no order.
-    finder.again(lambda since: finder.block(kernel.body, since.without(kernel.params)), _Since())
+    finder.again(lambda since: finder.block(kernel.body, since.without(kernel.params)), zeroed)
     return frozenset(finder.before)
 
 
@@ -57,10 +62,11 @@ def exchanges(op: Op, nests: Nests, places: Places) -> bool:
 
 
 class _Finder:
-    def __init__(self, kernel: Kernel, nests: Nests, places: Places):
+    def __init__(self, kernel: Kernel, nests: Nests, places: Places, pipelines: Mapping[For, Pipeline]):
         self.before: dict[Op, None] = {}
         self._nests = nests
         self._places = places
+        self._pipelines = pipelines
         ops = list(walk(kernel.body))
         stored = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self._watched = {*places.shared, *(p for p in kernel.params if p in stored)}
@@ -84,6 +90,9 @@ class _Finder:
         match op:
             case For() if op in self._nests.found:
                 return self.nest(op, self._nests.found[op], since)
+            case For() if op in self._pipelines:
+                # Each of its rounds begins with a barrier.
+                return since.join(self.block(Block((), self._pipelines[op].rest, ()), _Since()))
             case For():
                 return self.again(lambda before: self.block(op.body, before), since)
             case While():
@@ -121,7 +130,7 @@ class _Finder:
         starts = tuple((r.start, r.step) for r in nest.ranges) if span.is_own else ()
         starts = starts if any(one != (0, 1) for one in starts) else ()
         along = tuple(span.box.index(nest.indices.index(index)) for index in op.indices)
-        return span.shape, span.box, self._places.mapping(nest).patch, starts, along
+        return span.shape, span.box, self._places.mapping(nest), starts, along
 
     def touch(self, at: Op, ops: Iterable[Op], since: _Since) -> _Since:
         loaded, stored = set[_Touch](), set[_Touch]()

@@ -67,10 +67,12 @@ class Nests:
     Attributes:
         found: by their outermost loop.
         of: for each operation inside of a nest, that nest.
+        locals: the kernel's arrays of its own.
     """
 
     def __init__(self, kernel: Kernel):
         ops = list(walk(kernel.body))
+        self.locals = frozenset(kernel.locals)
         self.constants = {op.result: op.value for op in ops if isinstance(op, Const)}
         self._uses = count_uses(kernel)
         self.defining: dict[Value, Op] = {value: op for op in ops for value in op.defined}

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from jaxwarp.codegen.cuda.blocks.matrices import Layout, MatrixProduct, layout_of, matrix_product
 from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.products import product_in
-from jaxwarp.codegen.cuda.blocks.spread import Mapping, patched
+from jaxwarp.codegen.cuda.blocks.spread import Fragments, Mapping, in_fragments, patched
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Param, Store, Value, walk
 
@@ -46,6 +47,9 @@ class Places:
         shared: those in shared memory.
         spans: what the nests go over.
         mappings: of shapes, which thread has which elements.
+        in_turn: the mappings of nests that meet no array in registers: neighbours have neighbouring elements.
+        matrices: what the nests multiply that are products of matrices in shared memory.
+        layouts: of the arrays in shared memory that are matrices of products.
     """
 
     threads: int
@@ -53,13 +57,21 @@ class Places:
     shared: list[Param] = field(default_factory=list)
     spans: dict[Nest, Span] = field(default_factory=dict)
     mappings: dict[tuple[int, ...], Mapping] = field(default_factory=dict)
+    in_turn: dict[Nest, Mapping] = field(default_factory=dict)
+    matrices: dict[Nest, MatrixProduct] = field(default_factory=dict)
+    layouts: dict[Param, Layout] = field(default_factory=dict)
 
     @property
     def shared_bytes(self) -> int:
-        return sum(-(-elements(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
+        return sum(-(-self.allocated(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
+
+    def allocated(self, param: Param) -> int:
+        """Return the elements that an array takes in shared memory, with what is between its rows."""
+        layout = self.layouts.get(param)
+        return layout.elements * layout.stages if layout else elements(param)
 
     def mapping(self, nest: Nest) -> Mapping:
-        return self.mappings[self.spans[nest].shape]
+        return self.in_turn.get(nest) or self.mappings[self.spans[nest].shape]
 
 
 Access = Load | Store | Atomic
@@ -91,12 +103,48 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
     for nest in nests.found.values():
         own = Span(tuple(map(len, nest.ranges)), tuple(range(len(nest.ranges))), is_own=True)
         places.spans.setdefault(nest, own)
-    products = {places.spans[nest].shape for nest in nests.found.values() if _is_product(nest, places, nests)}
+    _multiply(places, nests)
+    _limit(places)
+    for nest, span in places.spans.items():
+        ops = list(walk(nest.loops[0].body))
+        meets = any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops)
+        if not meets and not _is_product(nest, places, nests):
+            places.in_turn[nest] = Mapping(span.shape, threads)
+    return places
+
+
+def _multiply(places: Places, nests: Nests) -> None:
+    """Choose the mappings of shapes: those of the results of products have theirs."""
+    products: dict[tuple[int, ...], list[MatrixProduct | None]] = {}
+    for nest in nests.found.values():
+        if _is_product(nest, places, nests):
+            found = matrix_product(nest, nests)
+            shape = places.spans[nest].shape
+            if found is None or any(x.param not in places.shared for x in found.operands) or found.shape[:2] != shape:
+                found = None
+            else:
+                places.matrices[nest] = found
+            products.setdefault(shape, []).append(found)
     for span in places.spans.values():
         shape = span.shape
-        places.mappings[shape] = patched(shape, threads) if shape in products else Mapping(shape, threads)
-    _limit(places)
-    return places
+        places.mappings[shape] = _mapping(shape, places.threads, products.get(shape, []))
+    for nest, found in list(places.matrices.items()):
+        if found.dtype.is_half and not isinstance(places.mappings[places.spans[nest].shape], Fragments):
+            del places.matrices[nest]
+    for found in places.matrices.values():
+        for operand in found.operands:
+            places.layouts[operand.param] = layout_of(operand.param, places.matrices.values())
+
+
+def _mapping(shape: tuple[int, ...], threads: int, products: list[MatrixProduct | None]) -> Mapping:
+    if not products:
+        return Mapping(shape, threads)
+    kinds = {found.tall if found else 0 for found in products}
+    if len(kinds) == 1 and 0 not in kinds:
+        return in_fragments(shape, threads, kinds.pop())
+    # Neighbours that read rows of what is turned read neighbouring ones, from different banks.
+    is_turned = all(found is not None and found.right.is_turned for found in products)
+    return patched(shape, threads, int(is_turned))
 
 
 def _is_product(nest: Nest, places: Places, nests: Nests) -> bool:

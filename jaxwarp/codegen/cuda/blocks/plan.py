@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
+from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
 from jaxwarp.codegen.cuda.blocks.nests import Nests
+from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelines_in
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
-from jaxwarp.codegen.cuda.blocks.spread import WARP
+from jaxwarp.codegen.cuda.blocks.spread import WARP, Fragments
 from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import PRINT, Atomic, Block, For, If, Load, Op, Store, Tell, While, walk
@@ -23,6 +26,9 @@ _MANY_TRIPS = 8  # of loops whose trips are not known
 EACH = 32  # elements of a thread, at most where that can be
 MOST_THREADS = 256
 EACH_OF_PRODUCT = 64
+EACH_OF_FRAGMENTS = 32  # of a product that tensor cores have
+# Patches of sums take 128 registers of the 65,536 that a multiprocessor has.
+_THREADS_OF_PATCHES = 512
 # Blocks of a warp that take more shared memory leave a multiprocessor idle.
 _SMALL_BYTES = 4 * 1024
 
@@ -35,15 +41,23 @@ class BlockPlan:
         nests: the loops that threads share.
         places: where arrays lie.
         barriers: the operations before which threads wait for each other.
+        pipelines: the loops of which a part runs ahead.
     """
 
     nests: Nests
     places: Places
     barriers: frozenset[Op]
+    pipelines: Mapping[For, Pipeline]
 
     @property
     def threads(self) -> int:
         return self.places.threads
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Return the threads of a block, and how many blocks a multiprocessor should have room for, if that is said."""
+        in_patches = [n for n in self.places.matrices if not isinstance(self.places.mapping(n), Fragments)]
+        return (self.threads, _THREADS_OF_PATCHES // self.threads) if in_patches else (self.threads,)
 
 
 def plan_block(kernel: Kernel) -> BlockPlan | None:
@@ -64,7 +78,22 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
         places = place_arrays(kernel, nests, 4 * WARP)
     if places is None or places.shared_bytes > SHARED_BYTES - _SCRATCH_BYTES:
         return None
-    return BlockPlan(nests, places, barriers(kernel, nests, places))
+    pipelines = _pipelines(kernel, nests, places)
+    return BlockPlan(nests, places, barriers(kernel, nests, places, pipelines), pipelines)
+
+
+def _pipelines(kernel: Kernel, nests: Nests, places: Places) -> dict[For, Pipeline]:
+    """Give the tiles of loops that run ahead as many stages as there is room for; fewer than two: none runs ahead."""
+    found = pipelines_in(kernel, nests, places)
+    tiles = [places.layouts[p] for pipeline in found.values() for p in pipeline.tiles]
+    for stages in range(MOST_STAGES, 1, -1):
+        for layout in tiles:
+            layout.stages = stages
+        if places.shared_bytes <= SHARED_BYTES - _SCRATCH_BYTES:
+            return found
+    for layout in tiles:
+        layout.stages = 1
+    return {}
 
 
 def has_tiles(kernel: Kernel) -> bool:
@@ -91,6 +120,9 @@ def _threads(nests: Nests, largest: int) -> int:
     """Return the threads of a block. Only shapes decide: sums in an adjoint are to be those of the kernel."""
     products = _products(nests)
     each, most = (EACH_OF_PRODUCT, max(products)) if products else (EACH, largest)
+    matrices = [matrix_product(nest, nests) for nest in nests.found.values()]
+    if any(found is not None and found.tall for found in matrices):
+        each = EACH_OF_FRAGMENTS
     threads = WARP if most < 1024 or not products else 2 * WARP
     while threads < MOST_THREADS and threads * each < most:
         threads *= 2

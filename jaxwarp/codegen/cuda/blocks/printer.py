@@ -29,13 +29,18 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, Load, Op, Param, Store, Tell, Value
 from jaxwarp.types import Scalar, int32
 
-_UNROLLED = 64
 # How a value takes in another warp's: statements, from the name of the first and the text of the second.
 Step = Callable[[str, str], list[str]]
 
 
 class BlockPrinter(ControlPrinter):
-    """Prints a kernel by a plan."""
+    """Prints a kernel by a plan.
+
+    Attributes:
+        unrolled: the most elements of a thread whose loop has no jumps; arrays in registers need that.
+    """
+
+    unrolled = 64
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class BlockPrinter(ControlPrinter):
     def arrays(self) -> list[str]:
         """Declarations of the arrays of the kernel's own, after all else is printed."""
         places, names = self.plan.places, self.layout.params
-        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{elements(p)}];" for p in places.shared]
+        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared]
         scratch = [
             f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
             for (cpp_type, _), name in self._scratch.items()
@@ -186,7 +191,7 @@ class BlockPrinter(ControlPrinter):
         self._turn = "0"
         if mapping.count > 1:
             self._turn = names.fresh("turn")
-            self.line("#pragma unroll" if mapping.count <= _UNROLLED else "#pragma unroll 4")
+            self.line("#pragma unroll" if mapping.count <= self.unrolled else "#pragma unroll 4")
             turn = self._turn
             self.line(f"for (int {turn} = 0; {turn} < {mapping.count}; ++{turn}) {{", nest.loops[0].loc)
         else:
@@ -225,7 +230,7 @@ class BlockPrinter(ControlPrinter):
         for axis, (loop, text) in enumerate(zip(span.box, texts, strict=True)):
             name = self.locals.names.fresh((loop >= 0 and nest.indices[loop].name) or "k")
             cpp_type = CPP_TYPES[nest.indices[loop].type.short] if loop >= 0 else "int"
-            if mapping.patch and shape[axis] != _covered(mapping.patch, mapping.threads, axis):
+            if mapping.patch and shape[axis] != mapping.covered[axis]:
                 tests.append(f"{text} < {shape[axis]}")
             if span.is_own:
                 numbers = nest.ranges[loop]
@@ -426,13 +431,6 @@ def _type(param: Param) -> str:
 def _nothing(dtype: Scalar) -> str:
     """Return what changes no sum: -0.0 of floats."""
     return literal(-0.0 if dtype.is_float else 0, dtype).text
-
-
-def _covered(patch: tuple[int, int], threads: int, axis: int) -> int:
-    across = 1
-    while across * across < threads:
-        across *= 2
-    return patch[axis] * (threads // across, across)[axis]
 
 
 def _component_rank(param: Param, each: int) -> int:

@@ -18,11 +18,13 @@ class Mapping:
         threads: of a block.
         patch: rows and columns of elements that a thread has, for products, which read a row and a column for many
             elements; empty: threads take turns.
+        near: how many columns of a patch follow each other; 0: as many as one access of memory takes.
     """
 
     shape: tuple[int, ...]
     threads: int
     patch: tuple[int, int] = ()  # type: ignore[assignment]
+    near: int = 0
 
     @property
     def count(self) -> int:
@@ -36,10 +38,19 @@ class Mapping:
         """Return whether all threads have as many."""
         return self.count * self.threads == math.prod(self.shape)
 
+    @property
+    def covered(self) -> tuple[int, int]:
+        """Return the rows and columns that all patches have together, of which some may be outside of the shape."""
+        down, across = lanes(self.threads)
+        return self.patch[0] * down, self.patch[1] * across
+
     def _columns(self) -> tuple[int, int]:
         """Return how many threads share the columns, and how many columns of a thread follow each other."""
-        _, wide = self.patch
-        return _lanes(self.threads)[1], 4 if wide % 4 == 0 else wide
+        return lanes(self.threads)[1], self.columns_together
+
+    @property
+    def columns_together(self) -> int:
+        return self.near or (4 if self.patch[1] % 4 == 0 else self.patch[1])
 
     def indices(self, lane: str, turn: str, flat: str) -> list[str]:
         """Return texts of the indices of an element; `flat`: the name of its place in row-major order, if asked for."""
@@ -78,17 +89,79 @@ def split(shape: Sequence[int], flat: str) -> list[str]:
     return found[::-1]
 
 
-def patched(shape: tuple[int, ...], threads: int) -> Mapping:
+def patched(shape: tuple[int, ...], threads: int, near: int = 0) -> Mapping:
     """Return the mapping of the result of a product: each thread has a patch."""
-    down, across = _lanes(threads)
+    down, across = lanes(threads)
     rows, columns = -(-shape[0] // down), -(-shape[1] // across)
     columns = -(-columns // 4) * 4 if columns > 2 else columns
-    return Mapping(shape, threads, (rows, columns))
+    return Mapping(shape, threads, (rows, columns), near)
 
 
-def _lanes(threads: int) -> tuple[int, int]:
+def lanes(threads: int) -> tuple[int, int]:
     """Return how many threads share the rows and the columns."""
     across = 1
     while across * across < threads:
         across *= 2
     return threads // across, across
+
+
+@dataclass(frozen=True)
+class Fragments(Mapping):
+    """The results of tensor cores: fragments of `tall` rows and 8 columns, each one spread over the lanes of a warp.
+
+    Attributes:
+        warps: how many of them share the rows, and the columns. Each has fragments next to each other.
+        tall: 16, or 8 for float64. A lane has two elements side by side, and with 16 rows two more, 8 rows below.
+    """
+
+    warps: tuple[int, int] = (1, 1)
+    tall: int = 16
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Return the rows and columns of fragments that a warp has."""
+        return self.patch[0] * 8 // self.tall, self.patch[1] // 2
+
+    @property
+    def covered(self) -> tuple[int, int]:
+        down, across = self.grid
+        return self.warps[0] * down * self.tall, self.warps[1] * across * 8
+
+    @property
+    def each(self) -> int:
+        """Return the elements that a lane has of a fragment."""
+        return self.tall // 4
+
+    def corner(self, lane: str) -> tuple[str, str]:
+        """Return texts of the first row and column that a warp has."""
+        down, across = self.grid
+        row = f"{lane} / {WARP * self.warps[1]} * {down * self.tall}" if self.warps[0] > 1 else "0"
+        column = f"{lane} / {WARP} % {self.warps[1]} * {across * 8}" if self.warps[1] > 1 else "0"
+        return row, column
+
+    def indices(self, lane: str, turn: str, flat: str) -> list[str]:  # noqa: ARG002
+        across, each = self.grid[1], self.each
+        row, column = self.corner(lane)
+        row += f" + {turn} / {each * across} * {self.tall} + {lane} % {WARP} / 4"
+        column += f" + {turn} / {each} % {across} * 8 + {lane} % 4 * 2 + {turn} % 2"
+        return [row + (f" + {turn} % 4 / 2 * 8" if each == 4 else ""), column]
+
+    def owner(self, at: Sequence[int]) -> tuple[int, int]:
+        (row, column), (down, across) = at, self.grid
+        warp = row // (down * self.tall) * self.warps[1] + column // (across * 8)
+        row, column = row % (down * self.tall), column % (across * 8)
+        fragment = row // self.tall * across + column // 8
+        lane = warp * WARP + row % 8 * 4 + column % 8 // 2
+        return lane, fragment * self.each + row % self.tall // 8 * 2 + column % 2
+
+
+def in_fragments(shape: tuple[int, ...], threads: int, tall: int) -> Fragments:
+    """Return the mapping of a result of tensor cores with the fewest fragments for a warp, and those nearly square."""
+    warps = threads // WARP
+    choices: list[tuple[int, int, int, int, int]] = []
+    for down in (n for n in range(1, warps + 1) if warps % n == 0):
+        rows = -(-shape[0] // (tall * down))
+        columns = -(-shape[1] // (8 * (warps // down)))
+        choices.append((rows * columns, rows * tall + columns * 8, down, rows, columns))
+    _, _, down, rows, columns = min(choices)
+    return Fragments(shape, threads, (rows * tall // 8, columns * 2), 0, (down, warps // down), tall)
