@@ -443,6 +443,22 @@ def test_fill_and_assign():
         n.fill_(200)
 
 
+def test_one_extent_of_data_is_found_from_its_size():
+    assert wp.array(np.arange(6.0), dtype=float, shape=(1, -1)).shape == (1, 6)
+    assert wp.array(np.arange(6.0), dtype=wp.vec3, shape=-1).shape == (2,)
+    assert wp.array(wp.zeros((2, 3)), shape=[-1, 2]).shape == (3, 2)
+    assert wp.array([], dtype=float, shape=(-1, 2)).shape == (0, 2)
+    for refused in (
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(4, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(0, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(-1, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(-2, 3)),
+        lambda: wp.array(dtype=float, shape=(1, -1)),
+    ):
+        with pytest.raises(KernelValueError):
+            refused()
+
+
 def test_fewer_elements_are_assigned_to_the_first_ones():
     for source in ([[1.0, 2.0, 3.0]], wp.array([1.0, 2.0, 3.0], dtype=float)):
         assert wp.full((2, 4), 7.0).assign(source).numpy().tolist() == [[1, 2, 3, 7], [7, 7, 7, 7]]
