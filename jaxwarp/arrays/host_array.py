@@ -278,8 +278,8 @@ class HostArray(LiveArray):
     def assign(self, src: Any) -> HostArray:
         """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype.
 
-        If the array is contiguous and the source has fewer elements, as `copy` its first ones, in their order in memory,
-        get these.
+        If the source has fewer elements and both are contiguous, the first elements of the array get these, as `copy`
+        does.
         """
         given, n = self._source(src), len(self.components)
         is_dense = self.is_contiguous and (isinstance(given, np.ndarray) or given.is_dense)
