@@ -103,7 +103,7 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     require_outside(f"{name}(...) of data")
     objects, data, dtype = _by_ids(name, data, dtype)
     place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)
-    extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
+    extents = None if shape is None else _extents(name, shape, data is not None)
     if data is None:
         if extents is None:
             raise KernelTypeError(
@@ -289,6 +289,16 @@ def _placed(
     return moved
 
 
+def _extents(name: str, shape: Any, has_data: bool) -> tuple[Any, ...]:
+    """Return the extents of a shape. One of an array of data may be -1: as many as there are elements for."""
+    given = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    unknown = [axis for axis, extent in enumerate(given) if isinstance(extent, (int, np.integer)) and extent == -1]
+    if not has_data or len(unknown) != 1:
+        return normalize_dims(shape, f"{name}: shape")
+    known = normalize_dims([0 if axis in unknown else n for axis, n in enumerate(given)], f"{name}: shape")
+    return tuple(-1 if axis in unknown else n for axis, n in enumerate(known))
+
+
 def _struct_of(data: Any) -> Struct | None:
     """Return the struct of the instances in a (nested) list."""
     while isinstance(data, (list, tuple)) and data:
@@ -330,7 +340,9 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
     count, rank = math.prod(components), len(components)
     wanted = None
     if shape is not None:
-        wanted = (*shape, *components)
+        others = -math.prod(shape) * count
+        left = values.size // others if others else 0
+        wanted = (*(left if n == -1 else n for n in shape), *components)
     elif components and values.shape == (0,):
         wanted = (0, *components)
     elif components and values.shape[-rank:] != components:

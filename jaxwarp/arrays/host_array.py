@@ -288,9 +288,23 @@ class HostArray(LiveArray):
         return super()._source(source)
 
     def assign(self, src: Any) -> HostArray:
-        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype.
+
+        If the source has fewer elements and both are contiguous, the first elements of the array get these, as `copy`
+        does.
+        """
+        given, n = self._source(src), len(self.components)
+        is_dense = self.is_contiguous and (isinstance(given, np.ndarray) or given.is_dense)
+        is_alike = given.dtype == self._region.dtype and given.shape[len(given.shape) - n :] == self.components
+        if not (is_dense and is_alike and given.size < self._region.size):
+            return self._assign(src)
+        source = given.reshape(-1, *self.components) if isinstance(given, np.ndarray) else src.flatten()
+        self.flatten()[: source.shape[0]]._assign(source)
+        return self
+
+    def _assign(self, src: Any) -> HostArray:
         HOST.see(self, src)
-        super().assign(src)
+        super()._assign(src)
         return self
 
     def _fill(self, element: np.ndarray) -> HostArray:

@@ -16,6 +16,7 @@ of indices and extents are taken not to wrap there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -50,8 +51,10 @@ def without_needless(kernel: Kernel, from_end: Mapping[Value, FromEnd]) -> Kerne
         from_end: by the values that stand for them.
     """
     facts = Facts(kernel, exact=_may_wrap(kernel))
-    # Some are of statements that were lowered twice.
+    # Some are of statements that were lowered twice. One array after the other: what follows from its elements is kept.
     made = [(v, made) for v, made in from_end.items() if made.ops[-1] in facts.around]
+    arrays = {param: place for place, param in enumerate(dict.fromkeys(each.param for _, each in made))}
+    made.sort(key=lambda pair: arrays[pair[1].param])
     taken = {v: made.index for v, made in made if facts.at(made.index, made.ops[-1], made.param)[0] >= 0}
     if not taken:
         return kernel
@@ -73,12 +76,19 @@ def _may_wrap(kernel: Kernel) -> set[Value]:
     """Products, what was made narrower, and all that is made of those."""
     ops = [op for op in walk(kernel.body) if not op.defined or op.defined[0].type.is_int or op.blocks]
     found = {op.result for op in ops if isinstance(op, Call) and _is_product(op)}
-    size = -1
-    while found and size != len(found):
-        size = len(found)
-        for op in ops:
-            if not isinstance(op, Call) or op.builtin.name not in REDUCING:
-                found.update(target for target, sources in flow(op) if not found.isdisjoint(sources))
+    if not found:
+        return found
+    made = defaultdict[Value, list[Value]](list)
+    for op in ops:
+        if not isinstance(op, Call) or op.builtin.name not in REDUCING:
+            for target, sources in flow(op):
+                for source in sources:
+                    made[source].append(target)
+    left = list(found)
+    while left:
+        more = [target for target in made.pop(left.pop(), ()) if target not in found]
+        found.update(more)
+        left += more
     return found
 
 

@@ -134,7 +134,7 @@ class MemoryArray:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         part = self[index]
-        (part.fill_ if self._is_number(value) else part.assign)(value)
+        (part.fill_ if self._is_number(value) else part._assign)(value)
 
     def _is_number(self, value: Any) -> bool:
         """Return whether `value` is a number that every element can be set to. A float is not, if the elements would
@@ -161,6 +161,9 @@ class MemoryArray:
 
         An array of the host may have more or fewer axes of extent 1.
         """
+        return self._assign(src)
+
+    def _assign(self, src: Any) -> MemoryArray:
         self.require_writable("written")
         target, given = self.region, self._source(src)
         if isinstance(given, np.ndarray) and without_ones(given.shape) == without_ones(target.shape):

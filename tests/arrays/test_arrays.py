@@ -443,6 +443,38 @@ def test_fill_and_assign():
         n.fill_(200)
 
 
+def test_one_extent_of_data_is_found_from_its_size():
+    assert wp.array(np.arange(6.0), dtype=float, shape=(1, -1)).shape == (1, 6)
+    assert wp.array(np.arange(6.0), dtype=wp.vec3, shape=-1).shape == (2,)
+    assert wp.array(wp.zeros((2, 3)), shape=[-1, 2]).shape == (3, 2)
+    assert wp.array([], dtype=float, shape=(-1, 2)).shape == (0, 2)
+    for refused in (
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(4, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(0, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(-1, -1)),
+        lambda: wp.array(np.arange(6.0), dtype=float, shape=(-2, 3)),
+        lambda: wp.array(dtype=float, shape=(1, -1)),
+    ):
+        with pytest.raises(KernelValueError):
+            refused()
+
+
+def test_fewer_elements_are_assigned_to_the_first_ones():
+    for source in ([[1.0, 2.0, 3.0]], wp.array([1.0, 2.0, 3.0], dtype=float)):
+        assert wp.full((2, 4), 7.0).assign(source).numpy().tolist() == [[1, 2, 3, 7], [7, 7, 7, 7]]
+    assert wp.zeros((2, 2), dtype=wp.vec2).assign([(1.0, 2.0)]).list() == [[1, 2], [0, 0], [0, 0], [0, 0]]
+    x = wp.zeros(4)
+    for refused in (
+        lambda: x.assign(np.ones(5, np.float32)),
+        lambda: wp.zeros((4, 2))[:, 0].assign(wp.ones(2)),
+        lambda: x.assign(wp.ones((2, 2))[:, 0]),
+        lambda: x.__setitem__(slice(0, 3), wp.ones(2)),
+    ):
+        with pytest.raises(KernelTypeError, match="expected float32 of shape"):
+            refused()
+    assert not x.numpy().any()
+
+
 def test_numbers_and_arrays_of_numpy_take_the_type_of_the_array():
     x, n = wp.zeros(4), wp.zeros(4, dtype=int)
     x[0], x[1:3], x[3] = 5, 1.5, np.int64(7)

@@ -229,6 +229,40 @@ def test_writing_to_an_input():
     assert text.endswith("hint: name it in in_out_argnames=['a'], or write to a clone")
 
 
+def test_a_staged_input_is_written_for_the_call_alone():
+    """As in Warp's staged modes, which copy it: programs clear flags there that they do not return."""
+
+    def program(a: wp.array[float], steps: wp.array[int], out: wp.array[float]):
+        a[:2].fill_(10.0)
+        wp.launch(scale, a.shape, [a, 2.0, out])
+
+        def once():
+            wp.launch(scale, a.shape, [out, 3.0, a])
+            wp.copy(out, a)
+            steps.assign(steps.value - 1)
+
+        wp.capture_while(steps, once, max_iterations=3)
+        wp.launch(scale, a.shape, [a, 1.0, out])
+
+    options = {"stage_in_argnames": ["a"], "in_out_argnames": ["steps"], "num_outputs": 2}
+    call, n = jax_callable(program, **options), jnp.array([2], jnp.int32)
+    x, expected = jnp.asarray(X), np.where(np.arange(6) < 2, 10.0, X) * 18.0
+    np.testing.assert_array_equal(jax.jit(call)(x, n)[1], expected)
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(jax.grad(lambda x: call(x, n)[1].sum())(x), [0, 0, 18, 18, 18, 18])
+    text = fails(program, x, n, graph_mode=GraphMode.WARP, **options)
+    assert "array 'a' is an input and cannot be written" in text
+
+    def late(a: wp.array[float], steps: wp.array[int], out: wp.array[float]):
+        def once():
+            a.zero_()
+            steps.assign(steps.value - 1)
+
+        wp.capture_while(steps, once)
+
+    assert "array 'a'" in fails(late, x, n, **options)
+
+
 def test_one_array_as_two_arguments_of_which_one_is_written():
     def program(a: wp.array[float], out: wp.array[float]):
         wp.launch(average, 3, [out[0:3]], [out])

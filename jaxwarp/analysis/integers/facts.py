@@ -371,7 +371,7 @@ class Facts:
     # What conditions say
 
     def _narrowed(self, value: Value, found: Range, known: Known | None, depth: int) -> Range:
-        if known is None:
+        if known is None or found[0] == found[1]:
             return found
         name, others = self.name(value), set[int | None]()
         # What the outermost says first: those further in are compared with values that it limits.

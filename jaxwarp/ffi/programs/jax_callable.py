@@ -122,8 +122,9 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
         graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
             is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
-        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
-        stage_out_argnames: the same, of outputs.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. With `GraphMode.JAX` the function may
+            write to them: what it writes is its own, and the caller's array stays. No effect in other modes.
+        stage_out_argnames: array outputs that the staged modes of Warp would copy. Checked; no effect.
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
         named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
@@ -150,13 +151,16 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
     num_outputs = count_outputs(f"callable {function.name}", num_outputs, outputs)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     require_preload_mode(f"callable {function.name}", module_preload_mode)
-    _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
+    inputs = [a for a in arguments if a.role != OUTPUT]
+    staged = _require_staged(function.name, "stage_in_argnames", stage_in_argnames, inputs)
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
     results = form_of_results(f"callable {function.name}", arguments, outputs, named_outputs)
 
     def made(function: DeclaredFunction, arguments: Sequence[CallParameter]) -> JaxCallable:
-        return JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, results)
+        found = JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, results)
+        found.staged = staged
+        return found
 
     call = made(function, arguments)
     if function.takes_structs:
@@ -183,8 +187,10 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
     return mode
 
 
-def _require_staged(name: str, option: str, given: Iterable[str] | None, arguments: Sequence[CallParameter]) -> None:
-    """Names of array arguments on one side; what they would stage is staged in none of our modes."""
+def _require_staged(
+    name: str, option: str, given: Iterable[str] | None, arguments: Sequence[CallParameter]
+) -> frozenset[str]:
+    """Return the names of array arguments on one side that Warp would copy; they are copied in none of our modes."""
     listed = [given] if isinstance(given, str) else list(given or ())
     possible = [a.name for a in arguments if a.is_array]
     for entry in listed:
@@ -194,6 +200,7 @@ def _require_staged(name: str, option: str, given: Iterable[str] | None, argumen
                 f"callable {name}: {option}: no array {side} is named {entry!r}; they are {found}",
                 hint="leave it out: nothing is staged in these modes",
             )
+    return frozenset(listed)
 
 
 def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
@@ -265,6 +272,7 @@ class JaxCallable:
         self._compiled: dict[Any, _Compiled] = {}
         # Of a function that leaves open what may be a struct: the same call, of the function that takes structs there.
         self.remade: Callable[[DeclaredFunction], JaxCallable] | None = None
+        self.staged: frozenset[str] = frozenset()  # inputs that the function may write to, for itself
         self._others: dict[tuple[Any, ...], JaxCallable] = {}
         self._require_options(defaults)
 
@@ -406,7 +414,9 @@ class JaxCallable:
             # A Python number stays one, so that the function may branch on it.
             return value if _is_static(argument, value) else value if convert is None else convert(value)
         array = jnp.asarray(value if convert is None else convert(value))
-        return program.array(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
+        made = program.array(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
+        made.is_staged = argument.name in self.staged and self.graph_mode == GraphMode.JAX
+        return made
 
     def _output_shape(self, argument: CallParameter, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
         where = f"{argument.where}: output_dims"

@@ -32,7 +32,12 @@ class ArrayHandle:
 
     Its `value` is the JAX value it stands for now. A launch that writes to the array, `fill_` and `assign` give it a
     new one; JAX arrays themselves never change. Functions of `jnp` are called with the value.
+
+    Attributes:
+        is_staged: whether the function may write to this input: it then goes on with an array of its own.
     """
+
+    is_staged = False
 
     def __init__(self, name: str, type_: Array, value: jax.Array, is_writable: bool):
         self.name = name
@@ -72,13 +77,15 @@ class ArrayHandle:
 
     def require_writable(self, what: str) -> None:
         """Inputs are values of the caller's. And JAX traces the body of a loop once, however often it runs."""
-        if not self.root.is_writable:
+        root = self.root
+        if not (root.is_writable or root.is_staged):
             raise KernelTypeError(
-                f"array '{self.root.name}' is an input and cannot be {what}",
-                hint=f"name it in in_out_argnames=['{self.root.name}'], or write to a clone",
+                f"array '{root.name}' is an input and cannot be {what}",
+                hint=f"name it in in_out_argnames=['{root.name}'], or write to a clone",
             )
         if not self.is_here:
-            raise inside_traced(f"array '{self.root.name}'", what)
+            raise inside_traced(f"array '{root.name}'", what)
+        root.is_writable = True  # loops carry it from now on
 
     @property
     def dtype(self) -> Element:
