@@ -218,7 +218,7 @@ def _refused_by_checkers(a: wp.array[float], v: wp.vec3, p: Params) -> None:
     p.kk  # type: ignore[attr-defined]  # pyright: ignore  # noqa: B018
     wp.sin(v)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     wp.sqrt(1.0, 2.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    wp.length(1.0)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    wp.length(1.0)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
     wp.geometry.neighbors(a, 0.1, 3, 4)  # type: ignore  # pyright: ignore[reportCallIssue]
     wp.geometry.neighbours(a, 0.1, 3)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     wp.config.mode = "debgu"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
