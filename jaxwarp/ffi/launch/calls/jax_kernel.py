@@ -390,6 +390,9 @@ class JaxKernel:
         if count <= outputs or given != len(self._arguments) - count:
             return None
         names = ", ".join(a.name for a in self._arguments[-count:])
+        if self.options.get("outputs") is not None:
+            listed = ", ".join(repr(a.name) for a in self._arguments[-count:])
+            return f"the kernel writes to {names}: outputs=({listed})"
         return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
 
     def _forgotten_updates(self, given: int, hint: str | None) -> str | None:
