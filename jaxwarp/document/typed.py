@@ -84,7 +84,7 @@ def _head(name: str, signature: str) -> str:
 
 
 def _open(name: str, inside: str) -> str:
-    """Of a signature with `...`: arguments before it have a type, and any number may follow."""
+    """Return the head for a signature with `...`, which any number of arguments may follow."""
     if name in _SAME:
         return f"def {name}(a: _T, b: _T, *others: _T) -> _T:"
     first = _split(inside)[0].partition(":")[0]
