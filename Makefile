@@ -77,9 +77,10 @@ pytest: $(VENV)/ready  ## all tests, without lint; TESTS="-k name" for some
 quick: $(VENV)/ready  ## the tests that are not slow (tests/slow.txt); TESTS="-k name" for some
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(TESTS)
 
-lint: $(LINT)/ready  ## ruff and pyright, in an environment of their own
+lint: $(LINT)/ready  ## ruff, pyright and mypy, in an environment of their own
 	$(LINT)/bin/ruff check
 	$(LINT)/bin/pyright --pythonpath $(LINT)/bin/python
+	$(LINT)/bin/mypy --python-executable $(LINT)/bin/python
 
 # An environment of its own, with exact versions: what a user has or pip finds today does not decide about our types.
 $(LINT)/ready: tools/lint-requirements.txt

@@ -1,11 +1,30 @@
 """Type stub of the package, generated from the tables and the package: `python -m jaxwarp.document` writes it."""
 
 # ruff: noqa
-# pyright: reportSelfClsParameterName=false
+# pyright: reportSelfClsParameterName=false, reportIncompatibleMethodOverride=false
+# pyright: reportIncompatibleVariableOverride=false, reportInconsistentOverload=false
+# pyright: reportInvalidTypeVarUse=false
 
 import builtins
-from collections.abc import Collection
-from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, TypeVar
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Iterator,
+    List,
+    Literal,
+    ParamSpec,
+    Self,
+    Tuple,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
+from typing import Type as type_
+from typing import overload as _overload
 
 import jax
 import numpy as np
@@ -39,24 +58,21 @@ from jaxwarp.arrays.tensors import to_torch as to_torch
 from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.commands.info import print_diagnostics as print_diagnostics
 from jaxwarp.config import DeterministicMode as DeterministicMode
-from jaxwarp.decorators import func as func
 from jaxwarp.decorators import func_grad as func_grad
 from jaxwarp.decorators import func_native as func_native
 from jaxwarp.decorators import func_replay as func_replay
-from jaxwarp.decorators import kernel as kernel
 from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
 from jaxwarp.errors import PerformanceWarning as PerformanceWarning
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel as jax_kernel
+from jaxwarp.ffi.launch.calls.options import Mode, VmapMethod
 from jaxwarp.ffi.launch.calls.options import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
 from jaxwarp.ffi.launch.costs.program import cost_analysis as cost_analysis
 from jaxwarp.ffi.launch.export import export_checks as export_checks
 from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
-from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
 from jaxwarp.frontend.text.functions import Func as Func
@@ -207,7 +223,6 @@ from jaxwarp.memory.gpu.streams import synchronize_stream as synchronize_stream
 from jaxwarp.memory.gpu.streams import wait_stream as wait_stream
 from jaxwarp.modules import Module as Module
 from jaxwarp.modules import get_module as get_module
-from jaxwarp.structs.declare import struct as struct
 from jaxwarp.structs.iterate import func_next as func_next
 from jaxwarp.textures.modes import TextureAddressMode as TextureAddressMode
 from jaxwarp.textures.modes import TextureFilterMode as TextureFilterMode
@@ -228,23 +243,29 @@ class _Value:
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> Any: ...
-    def __add__(self, other: Any) -> Any: ...
-    def __sub__(self, other: Any) -> Any: ...
+    def __add__(self, other: Any) -> Self: ...
+    def __sub__(self, other: Any) -> Self: ...
     def __mul__(self, other: Any) -> Any: ...
     def __rmul__(self, other: Any) -> Any: ...
     def __matmul__(self, other: Any) -> Any: ...
     def __truediv__(self, other: Any) -> Any: ...
     def __rtruediv__(self, other: Any) -> Any: ...
     def __mod__(self, other: Any) -> Any: ...
-    def __neg__(self) -> Any: ...
-    def __pos__(self) -> Any: ...
-    def __invert__(self) -> Any: ...
+    def __neg__(self) -> Self: ...
+    def __pos__(self) -> Self: ...
+    def __invert__(self) -> Self: ...
 
 class array(Generic[_T]):
     """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`; outside of kernels, of data:
     `array([1.0, 2.0], dtype=float)`."""
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
+    # A field of a struct: a value of JAX, NumPy or ours.
+    @_overload
+    def __get__(self, instance: None, owner: Any = ...) -> array[_T]: ...
+    @_overload
+    def __get__(self, instance: object, owner: Any = ...) -> Any: ...
+    def __set__(self, instance: Any, value: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __jax_array__(self) -> jax.Array: ...
@@ -355,10 +376,10 @@ Scalar = Any
 # An argument that a function advances has the type that it names.
 ref = Annotated[_T, "advanced"]
 
-class array1d(array[_T]): ...
-class array2d(array[_T]): ...
-class array3d(array[_T]): ...
-class array4d(array[_T]): ...
+array1d = array
+array2d = array
+array3d = array
+array4d = array
 
 class indexedarray(array[_T]):
     """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
@@ -366,98 +387,452 @@ class indexedarray(array[_T]):
 
     def __init__(self, data: Any = ..., indices: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
 
-class indexedarray1d(indexedarray[_T]): ...
-class indexedarray2d(indexedarray[_T]): ...
-class indexedarray3d(indexedarray[_T]): ...
-class indexedarray4d(indexedarray[_T]): ...
+indexedarray1d = indexedarray
+indexedarray2d = indexedarray
+indexedarray3d = indexedarray
+indexedarray4d = indexedarray
 
-class _Scalar:
-    """A scalar type; in a kernel, calling it converts."""
+int8: TypeAlias = builtins.int
+int16: TypeAlias = builtins.int
+int32: TypeAlias = builtins.int
+int64: TypeAlias = builtins.int
+uint8: TypeAlias = builtins.int
+uint16: TypeAlias = builtins.int
+uint32: TypeAlias = builtins.int
+uint64: TypeAlias = builtins.int
+float16: TypeAlias = builtins.float
+bfloat16: TypeAlias = builtins.float
+float32: TypeAlias = builtins.float
+float64: TypeAlias = builtins.float
+bool: TypeAlias = builtins.bool
+class _Vec(_Value): ...
+_VecT = TypeVar("_VecT", bound=_Vec)
+class _Vec2(_Vec): ...
+_Vec2T = TypeVar("_Vec2T", bound=_Vec2)
+class _Vec3(_Vec): ...
+_Vec3T = TypeVar("_Vec3T", bound=_Vec3)
+class _Vec4(_Vec): ...
+_Vec4T = TypeVar("_Vec4T", bound=_Vec4)
+class _Vec6(_Vec): ...
+_Vec6T = TypeVar("_Vec6T", bound=_Vec6)
+class _Mat(_Value): ...
+_MatT = TypeVar("_MatT", bound=_Mat)
+class _Mat22(_Mat): ...
+_Mat22T = TypeVar("_Mat22T", bound=_Mat22)
+class _Mat33(_Mat): ...
+_Mat33T = TypeVar("_Mat33T", bound=_Mat33)
+class _Mat44(_Mat): ...
+_Mat44T = TypeVar("_Mat44T", bound=_Mat44)
+class _Mat66(_Mat): ...
+_Mat66T = TypeVar("_Mat66T", bound=_Mat66)
+class _Quat(_Vec): ...
+_QuatT = TypeVar("_QuatT", bound=_Quat)
+class _Transform(_Vec): ...
+_TransformT = TypeVar("_TransformT", bound=_Transform)
+class vec2h(_Vec2): ...
+class vec2f(_Vec2): ...
+class vec2d(_Vec2): ...
+class vec2b(_Vec2): ...
+class vec2ub(_Vec2): ...
+class vec2s(_Vec2): ...
+class vec2us(_Vec2): ...
+class vec2i(_Vec2): ...
+class vec2ui(_Vec2): ...
+class vec2l(_Vec2): ...
+class vec2ul(_Vec2): ...
+class vec3h(_Vec3): ...
+class vec3f(_Vec3): ...
+class vec3d(_Vec3): ...
+class vec3b(_Vec3): ...
+class vec3ub(_Vec3): ...
+class vec3s(_Vec3): ...
+class vec3us(_Vec3): ...
+class vec3i(_Vec3): ...
+class vec3ui(_Vec3): ...
+class vec3l(_Vec3): ...
+class vec3ul(_Vec3): ...
+class vec4h(_Vec4): ...
+class vec4f(_Vec4): ...
+class vec4d(_Vec4): ...
+class vec4b(_Vec4): ...
+class vec4ub(_Vec4): ...
+class vec4s(_Vec4): ...
+class vec4us(_Vec4): ...
+class vec4i(_Vec4): ...
+class vec4ui(_Vec4): ...
+class vec4l(_Vec4): ...
+class vec4ul(_Vec4): ...
+class mat22h(_Mat22): ...
+class mat22f(_Mat22): ...
+class mat22d(_Mat22): ...
+class mat33h(_Mat33): ...
+class mat33f(_Mat33): ...
+class mat33d(_Mat33): ...
+class mat44h(_Mat44): ...
+class mat44f(_Mat44): ...
+class mat44d(_Mat44): ...
+class quath(_Quat): ...
+class quatf(_Quat): ...
+class quatd(_Quat): ...
+class transformh(_Transform): ...
+class transformf(_Transform): ...
+class transformd(_Transform): ...
+class spatial_vectorh(_Vec6): ...
+class spatial_vectorf(_Vec6): ...
+class spatial_vectord(_Vec6): ...
+class spatial_matrixh(_Mat66): ...
+class spatial_matrixf(_Mat66): ...
+class spatial_matrixd(_Mat66): ...
+vec2 = vec2f
+vec3 = vec3f
+vec4 = vec4f
+PRNGKey = vec2ui
+mat22 = mat22f
+mat33 = mat33f
+mat44 = mat44f
+quat = quatf
+transform = transformf
+spatial_vector = spatial_vectorf
+spatial_matrix = spatial_matrixf
 
-    name: str
-    kind: str
-    bits: Any
-    numpy: Any
-    def __new__(cls, value: Any = ...) -> Any: ...
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_C = TypeVar("_C")
 
-class int8(_Scalar): ...
-class int16(_Scalar): ...
-class int32(_Scalar): ...
-class int64(_Scalar): ...
-class uint8(_Scalar): ...
-class uint16(_Scalar): ...
-class uint32(_Scalar): ...
-class uint64(_Scalar): ...
-class float16(_Scalar): ...
-class bfloat16(_Scalar): ...
-class float32(_Scalar): ...
-class float64(_Scalar): ...
-class bool(_Scalar): ...
-class vec2(_Value): ...
-class vec2h(_Value): ...
-class vec2f(_Value): ...
-class vec2d(_Value): ...
-class vec2b(_Value): ...
-class vec2ub(_Value): ...
-class vec2s(_Value): ...
-class vec2us(_Value): ...
-class vec2i(_Value): ...
-class vec2ui(_Value): ...
-class vec2l(_Value): ...
-class vec2ul(_Value): ...
-class vec3(_Value): ...
-class vec3h(_Value): ...
-class vec3f(_Value): ...
-class vec3d(_Value): ...
-class vec3b(_Value): ...
-class vec3ub(_Value): ...
-class vec3s(_Value): ...
-class vec3us(_Value): ...
-class vec3i(_Value): ...
-class vec3ui(_Value): ...
-class vec3l(_Value): ...
-class vec3ul(_Value): ...
-class vec4(_Value): ...
-class vec4h(_Value): ...
-class vec4f(_Value): ...
-class vec4d(_Value): ...
-class vec4b(_Value): ...
-class vec4ub(_Value): ...
-class vec4s(_Value): ...
-class vec4us(_Value): ...
-class vec4i(_Value): ...
-class vec4ui(_Value): ...
-class vec4l(_Value): ...
-class vec4ul(_Value): ...
-class PRNGKey(_Value): ...
-class mat22(_Value): ...
-class mat22h(_Value): ...
-class mat22f(_Value): ...
-class mat22d(_Value): ...
-class mat33(_Value): ...
-class mat33h(_Value): ...
-class mat33f(_Value): ...
-class mat33d(_Value): ...
-class mat44(_Value): ...
-class mat44h(_Value): ...
-class mat44f(_Value): ...
-class mat44d(_Value): ...
-class quat(_Value): ...
-class quath(_Value): ...
-class quatf(_Value): ...
-class quatd(_Value): ...
-class transform(_Value): ...
-class transformh(_Value): ...
-class transformf(_Value): ...
-class transformd(_Value): ...
-class spatial_vector(_Value): ...
-class spatial_vectorh(_Value): ...
-class spatial_vectorf(_Value): ...
-class spatial_vectord(_Value): ...
-class spatial_matrix(_Value): ...
-class spatial_matrixh(_Value): ...
-class spatial_matrixf(_Value): ...
-class spatial_matrixd(_Value): ...
+class _Kernel(Kernel, Generic[_P]):
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> None: ...
+
+class _Func(Func, Generic[_P, _R]):
+    @_overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    # Checkers see one of the overloads that functions of one name are: others are not refused.
+    @_overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+@_overload
+def kernel(function: Callable[_P, Any], /) -> _Kernel[_P]:
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+
+    The names that the function reads keep the values they have now; those without one are looked up when needed.
+
+    Raises:
+        KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
+        KernelTypeError: an unknown option.
+    """
+
+@_overload
+def kernel(*, enable_backward: Any = ..., module: Any = ..., module_options: Any = ..., launch_bounds: Any = ..., cluster_dim: Any = ..., grid_stride: Any = ..., max_registers: Any = ..., fast_math: Any = ..., optimization_level: Any = ..., block_dim: Any = ..., name: Any = ...) -> Callable[[Callable[_P, Any]], _Kernel[_P]]:
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+
+    The names that the function reads keep the values they have now; those without one are looked up when needed.
+
+    Raises:
+        KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
+        KernelTypeError: an unknown option.
+    """
+
+@_overload
+def func(function: Callable[_P, _R], /) -> _Func[_P, _R]:
+    """Makes a function that kernels can call: `@func`. It is inlined.
+
+    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    """
+
+@_overload
+def func(*, name: Any = ..., module: Any = ..., inline: Any = ...) -> Callable[[Callable[_P, _R]], _Func[_P, _R]]:
+    """Makes a function that kernels can call: `@func`. It is inlined.
+
+    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    """
+
+@_overload
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def struct(kind: type_[_C], /) -> type_[_C]:
+    """Makes a struct of a class: `@struct`.
+
+    Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
+    `dataclasses.field(metadata={"static": True})` makes one that JAX does not trace. Fields of structs that the class
+    inherits from come first. The class gets a constructor (by position or name; what is left out has its default, or is
+    zero, and is None if it is an array), checks of what is assigned, `==`, `repr`, and is a pytree of JAX.
+
+    Args:
+        kind: the class.
+        module: accepted, no effect.
+
+    Raises:
+        KernelTypeError: an annotation is no type of the kernel language, or a default does not fit it.
+
+    Examples:
+        >>> @jaxwarp.struct
+        ... class Particles:
+        ...     mass: float
+        ...     x: jaxwarp.array[jaxwarp.vec3]
+        >>> Particles(mass=2.0).mass
+        2.0
+    """
+
+@_overload
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def struct(*, module: Any = ...) -> Callable[[type_[_C]], type_[_C]]:
+    """Makes a struct of a class: `@struct`.
+
+    Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
+    `dataclasses.field(metadata={"static": True})` makes one that JAX does not trace. Fields of structs that the class
+    inherits from come first. The class gets a constructor (by position or name; what is left out has its default, or is
+    zero, and is None if it is an array), checks of what is assigned, `==`, `repr`, and is a pytree of JAX.
+
+    Args:
+        kind: the class.
+        module: accepted, no effect.
+
+    Raises:
+        KernelTypeError: an annotation is no type of the kernel language, or a default does not fit it.
+
+    Examples:
+        >>> @jaxwarp.struct
+        ... class Particles:
+        ...     mass: float
+        ...     x: jaxwarp.array[jaxwarp.vec3]
+        >>> Particles(mass=2.0).mass
+        2.0
+    """
+
+class _JaxKernel(Generic[_P]):
+    """A kernel as a function of JAX values: see `jax_kernel`.
+    """
+
+    kernel: _Kernel[_P]
+    __name__: str
+    @_overload
+    def __call__(self: _JaxKernel[[Any]], a0: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any]], a0: Any = ..., a1: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., a8: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., a8: Any = ..., a9: Any = ..., /, *, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxKernel[Concatenate[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, ...]], *args: Any, launch_dims: Any = ..., output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+
+class _JaxCallable(Generic[_P]):
+    """A Python function that launches kernels, as a function of JAX values: see `jax_callable`.
+
+    Attributes:
+        func: the function.
+        graph_mode: how its launches get into CUDA graphs.
+    """
+
+    func: Callable[_P, Any]
+    graph_mode: GraphMode
+    __name__: str
+    @_overload
+    def __call__(self: _JaxCallable[[Any]], a0: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any]], a0: Any = ..., a1: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., a8: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]], a0: Any = ..., a1: Any = ..., a2: Any = ..., a3: Any = ..., a4: Any = ..., a5: Any = ..., a6: Any = ..., a7: Any = ..., a8: Any = ..., a9: Any = ..., /, *, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+    @_overload
+    def __call__(self: _JaxCallable[Concatenate[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, Any, ...]], *args: Any, output_dims: Any = ..., vmap_method: VmapMethod | None = ..., **inputs: Any) -> Any: ...
+
+@_overload
+def jax_kernel(kernel: Callable[_P, Any], num_outputs: int = ..., vmap_method: VmapMethod | None = ..., launch_dims: Any = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., module_preload_mode: Any = ..., enable_backward: bool = ..., has_side_effect: bool = ..., block_dim: int | str | None = ..., sharding_rule: str | None = ..., mode: Mode | None = ..., named_outputs: bool = ..., outputs: str | Sequence[str] | None = ...) -> _JaxKernel[_P]:
+    """Makes a function of JAX values of a kernel.
+
+    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
+    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
+    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+
+    `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
+
+    Args:
+        kernel: made by `@kernel`, or a Python function if `outputs` is given. Its inputs come first, its outputs last.
+            Default: a decorator.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
+            "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
+            "expand_dims" and "legacy_vectorized": as None. The results are the same.
+        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
+            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
+        output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
+            has one for each output. Default: the launch dimensions; for an output with another number of axes the
+            shape of the first array argument, if that has as many.
+        in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        enable_backward: accepted, no effect.
+        has_side_effect: launch even if no output is used.
+        block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
+            name, or 256, or 128 where the code's registers let more threads run then.
+        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
+            or `jaxwarp.config.mode`. See docs/debugging.md.
+        named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple.
+
+    Returns:
+        A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the kernel.
+
+    Examples:
+        >>> @jaxwarp.jax_kernel(outputs="y")
+        ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
+        ...     i = jaxwarp.tid()
+        ...     y[i] = 3.0 * x[i]
+        >>> y = triple(jax.numpy.arange(4.0))
+    """
+
+@_overload
+def jax_kernel(*, num_outputs: int = ..., vmap_method: VmapMethod | None = ..., launch_dims: Any = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., module_preload_mode: Any = ..., enable_backward: bool = ..., has_side_effect: bool = ..., block_dim: int | str | None = ..., sharding_rule: str | None = ..., mode: Mode | None = ..., named_outputs: bool = ..., outputs: str | Sequence[str]) -> Callable[[Callable[_P, Any]], _JaxKernel[_P]]:
+    """Makes a function of JAX values of a kernel.
+
+    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
+    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
+    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+
+    `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
+
+    Args:
+        kernel: made by `@kernel`, or a Python function if `outputs` is given. Its inputs come first, its outputs last.
+            Default: a decorator.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
+            "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
+            "expand_dims" and "legacy_vectorized": as None. The results are the same.
+        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
+            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
+        output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
+            has one for each output. Default: the launch dimensions; for an output with another number of axes the
+            shape of the first array argument, if that has as many.
+        in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        enable_backward: accepted, no effect.
+        has_side_effect: launch even if no output is used.
+        block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
+            name, or 256, or 128 where the code's registers let more threads run then.
+        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
+            or `jaxwarp.config.mode`. See docs/debugging.md.
+        named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple.
+
+    Returns:
+        A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the kernel.
+
+    Examples:
+        >>> @jaxwarp.jax_kernel(outputs="y")
+        ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
+        ...     i = jaxwarp.tid()
+        ...     y[i] = 3.0 * x[i]
+        >>> y = triple(jax.numpy.arange(4.0))
+    """
+
+@_overload
+def jax_callable(func: Callable[_P, Any], num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_method: VmapMethod | None = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., stage_in_argnames: Iterable[str] | None = ..., stage_out_argnames: Iterable[str] | None = ..., graph_cache_max: int | None = ..., module_preload_mode: Any = ..., has_side_effect: bool = ..., named_outputs: bool = ..., outputs: str | Sequence[str] | None = ...) -> _JaxCallable[_P]:
+    """Makes a function of JAX values of a Python function that launches kernels.
+
+    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
+    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
+    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+
+    Args:
+        func: inputs come first, outputs last; it returns nothing.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
+            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
+            derivatives and cannot be exported.
+        vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
+            "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
+        output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
+        in_out_argnames: inputs that the function updates. Their new values are the first outputs.
+        graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
+            is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
+        stage_out_argnames: the same, of outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        has_side_effect: launch even if no output is used.
+        named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple. `@jax_callable(outputs="out")` is a decorator.
+
+    Returns:
+        A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
+        function may branch on them; JAX scalars are traced.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the function.
+    """
+
+@_overload
+def jax_callable(*, num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_method: VmapMethod | None = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., stage_in_argnames: Iterable[str] | None = ..., stage_out_argnames: Iterable[str] | None = ..., graph_cache_max: int | None = ..., module_preload_mode: Any = ..., has_side_effect: bool = ..., named_outputs: bool = ..., outputs: str | Sequence[str]) -> Callable[[Callable[_P, Any]], _JaxCallable[_P]]:
+    """Makes a function of JAX values of a Python function that launches kernels.
+
+    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
+    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
+    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+
+    Args:
+        func: inputs come first, outputs last; it returns nothing.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
+            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
+            derivatives and cannot be exported.
+        vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
+            "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
+        output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
+        in_out_argnames: inputs that the function updates. Their new values are the first outputs.
+        graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
+            is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
+        stage_out_argnames: the same, of outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        has_side_effect: launch even if no output is used.
+        named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
+        outputs: the names of the outputs, instead of `num_outputs`. One name: the call returns that array; a tuple of
+            names: it returns a named tuple. `@jax_callable(outputs="out")` is a decorator.
+
+    Returns:
+        A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
+        function may branch on them; JAX scalars are traced.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the function.
+    """
 
 class _Config:
     """Settings of the whole process."""
@@ -707,67 +1082,67 @@ def static(expression: Any) -> Any:
     Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.
     """
 
-def len(x: Any) -> Any:
+def len(x: Any) -> int:
     """`len(x: Array | Vec | Mat | tuple) -> int`
 
     The extent of the first axis.
     """
 
-def type(x: Any) -> Any:
+def type(x: float | _Vec | _Mat) -> Any:
     """`type(x: Scalar | Vec | Mat) -> type`
 
     The type of a value, to make others of it.
     """
 
-def atomic_add(*args: Any, **keywords: Any) -> Any:
+def atomic_add(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_add(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically adds `value` to an element; returns the old value.
     """
 
-def atomic_sub(*args: Any, **keywords: Any) -> Any:
+def atomic_sub(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_sub(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically subtracts `value` from an element; returns the old value.
     """
 
-def atomic_min(*args: Any, **keywords: Any) -> Any:
+def atomic_min(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_min(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by the smaller of it and `value`; a NaN is left out; returns the old value.
     """
 
-def atomic_max(*args: Any, **keywords: Any) -> Any:
+def atomic_max(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_max(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by the larger of it and `value`; a NaN is left out; returns the old value.
     """
 
-def atomic_exch(*args: Any, **keywords: Any) -> Any:
+def atomic_exch(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_exch(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by `value`; returns the old value.
     """
 
-def atomic_cas(*args: Any, **keywords: Any) -> Any:
+def atomic_cas(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_cas(arr: Array, i: Int, ..., compare: Any, value: Any) -> Any`
 
     Atomically replaces an element by `value` if it equals `compare`; returns the old value.
     """
 
-def atomic_and(*args: Any, **keywords: Any) -> Any:
+def atomic_and(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_and(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by its bitwise and with `value`; returns the old value.
     """
 
-def atomic_or(*args: Any, **keywords: Any) -> Any:
+def atomic_or(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_or(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by its bitwise or with `value`; returns the old value.
     """
 
-def atomic_xor(*args: Any, **keywords: Any) -> Any:
+def atomic_xor(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_xor(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by its bitwise exclusive or with `value`; returns the old value.
@@ -786,13 +1161,13 @@ def tile_map(op: Any, a: Any, *args: Any) -> Any:
     A tile of `op(a[i], ...)` at each place; arguments that are no tiles are the same at all places.
     """
 
-def tile_reduce(op: Any, a: Any, axis: Any = None) -> Any:
+def tile_reduce(op: Any, a: Any, axis: int = ...) -> Any:
     """`tile_reduce(op: Callable, a: Tile, axis: int = None) -> Tile`
 
     A tile of one element, `op(... op(op(a[0], a[1]), a[2]) ...)`; with `axis`, of all that differ only along it.
     """
 
-def tile_sum(a: Any, axis: Any = None) -> Any:
+def tile_sum(a: Any, axis: int = ...) -> Any:
     """`tile_sum(a: Tile, axis: int = None) -> Tile`
 
     A tile of one element, the sum of all; with `axis`, of those that differ only along it.
@@ -828,7 +1203,7 @@ def tile_dot(a: Any, b: Any) -> Any:
     A tile of one element, the sum of the products of elements; of vectors `dot`, of matrices `ddot`.
     """
 
-def tile_axpy(alpha: Any, src: Any, dest: Any) -> Any:
+def tile_axpy(alpha: Any, src: Any, dest: Any) -> None:
     """`tile_axpy(alpha: Any, src: Tile, dest: Tile)`
 
     `dest += alpha * src`, in place.
@@ -858,50 +1233,50 @@ def tile_scan_max_inclusive(a: Any) -> Any:
     The largest element up to each one, in row-major order.
     """
 
-def tile_zeros(*args: Any, **keywords: Any) -> Any:
+def tile_zeros(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_zeros(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
 
     A tile of zeros.
     """
 
-def tile_empty(*args: Any, **keywords: Any) -> Any:
+def tile_empty(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
 
     A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.
     """
 
-def tile_ones(*args: Any, **keywords: Any) -> Any:
+def tile_ones(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_ones(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
 
     A tile of ones.
     """
 
-def tile_full(*args: Any, **keywords: Any) -> Any:
+def tile_full(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_full(shape: int | tuple[int, ...], value: Any, dtype: type = None, storage: str = "register") -> Tile`
 
     A tile of one value.
     """
 
-def tile_from_thread(*args: Any, **keywords: Any) -> Any:
+def tile_from_thread(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile`
 
     A tile of the value that a thread of the block has: a block is one thread.
     """
 
-def tile_arange(*args: Any, dtype: Any = None, storage: Any = "register") -> Any:
+def tile_arange(*args: int, dtype: Any = ..., storage: str = ...) -> Any:
     """`tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile`
 
     A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which
     are known before the kernel runs.
     """
 
-def block_dim() -> Any:
+def block_dim() -> int:
     """`block_dim() -> int`
 
     How many threads work on a tile together: 1.
     """
 
-def tile(x: Any, preserve_type: Any = False) -> Any:
+def tile(x: Any, preserve_type: Any = ...) -> Any:
     """`tile(x: Any, preserve_type: bool = False) -> Tile`
 
     A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of
@@ -914,14 +1289,14 @@ def untile(a: Any) -> Any:
     What `tile` made a tile of: the value of this thread, which is the only one of its block.
     """
 
-def tile_randi(*args: Any, **keywords: Any) -> Any:
+def tile_randi(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_randi(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
 
     A tile of random integers, from min to max - 1 if these are given, drawn one after the other from the state
     `rng`, which stays as it is.
     """
 
-def tile_randf(*args: Any, **keywords: Any) -> Any:
+def tile_randf(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_randf(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
 
     A tile of random numbers from 0 to 1, or from min to max, drawn one after the other from the state `rng`, which
@@ -934,37 +1309,37 @@ def tile_transpose(a: Any) -> Any:
     The tile of two axes with its axes exchanged.
     """
 
-def tile_broadcast(*args: Any, **keywords: Any) -> Any:
+def tile_broadcast(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_broadcast(a: Tile, shape: tuple[int, ...]) -> Tile`
 
     The tile repeated along axes where its extent is 1, or that it does not have, by NumPy's rules.
     """
 
-def tile_squeeze(*args: Any, **keywords: Any) -> Any:
+def tile_squeeze(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_squeeze(t: Tile, axis: int | tuple[int, ...] = None) -> Tile`
 
     The tile without axes of extent 1: those that `axis` names, or all.
     """
 
-def tile_reshape(*args: Any, **keywords: Any) -> Any:
+def tile_reshape(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_reshape(t: Tile, shape: tuple[int, ...]) -> Tile`
 
     The same elements in row-major order, in another shape; one extent may be -1.
     """
 
-def tile_view(*args: Any, **keywords: Any) -> Any:
+def tile_view(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_view(t: Tile, offset: int | tuple[int, ...], shape: int | tuple[int, ...] = None) -> Tile`
 
     A part of a tile, from `offset` on: of a shape, or all that is left after an index for each of the first axes.
     """
 
-def tile_slice_indexed(*args: Any, **keywords: Any) -> Any:
+def tile_slice_indexed(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_slice_indexed(t: Tile, indices: tuple[Any, ...]) -> Tile`
 
     `t[indices]`, of a tile of integers for one axis: a copy of the elements that they name.
     """
 
-def tile_assign(*args: Any, **keywords: Any) -> Any:
+def tile_assign(dst: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)`
 
     Stores a tile in another one, from `offset` on.
@@ -976,25 +1351,25 @@ def tile_astype(t: Any, dtype: Any) -> Any:
     A tile of the elements converted to another type.
     """
 
-def tile_extract(a: Any, *indices: Any) -> Any:
+def tile_extract(a: Any, *indices: int) -> Any:
     """`tile_extract(a: Tile, *indices: int) -> Any`
 
     An element of a tile, `a[i, j]`; of one of vectors also a component.
     """
 
-def tile_scatter_add(a: Any, *indices_value_has_value: Any, atomic: Any = True) -> Any:
+def tile_scatter_add(a: Any, *indices_value_has_value: Any, atomic: Any = ...) -> None:
     """`tile_scatter_add(a: Tile, *indices_value_has_value: Any, atomic: bool = True)`
 
     Adds a value to an element, `a[i, j] += value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
     """
 
-def tile_scatter_masked(a: Any, *indices_value_has_value: Any) -> Any:
+def tile_scatter_masked(a: Any, *indices_value_has_value: Any) -> None:
     """`tile_scatter_masked(a: Tile, *indices_value_has_value: Any)`
 
     Stores a value in an element, `a[i, j] = value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
     """
 
-def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = "default") -> Any:
+def tile_matmul(a: Any, b: Any, out: Any = ..., alpha: float = ..., beta: float = ..., precision: str = ...) -> Any:
     """`tile_matmul(a: Tile, b: Tile, out: Tile = None, alpha: Float = 1.0, beta: Float = 1.0, precision: str = "default") -> Tile`
 
     The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile `alpha * a @
@@ -1002,7 +1377,7 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
     half.
     """
 
-def tile_cholesky(A: Any, fill_mode: Any = "lower") -> Any:
+def tile_cholesky(A: Any, fill_mode: str = ...) -> Any:
     """`tile_cholesky(A: Tile, fill_mode: str = "lower") -> Tile`
 
     The lower triangular L of A = L L^T of a symmetric positive definite A, of which the lower triangle is read;
@@ -1010,19 +1385,19 @@ def tile_cholesky(A: Any, fill_mode: Any = "lower") -> Any:
     positive definite. (Golub and Van Loan, Matrix Computations, 4.2.)
     """
 
-def tile_cholesky_inplace(A: Any, fill_mode: Any = "lower") -> Any:
+def tile_cholesky_inplace(A: Any, fill_mode: str = ...) -> None:
     """`tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")`
 
     As `tile_cholesky`, in place of A, the other triangle zero.
     """
 
-def tile_cholesky_solve(L: Any, y: Any, fill_mode: Any = "lower") -> Any:
+def tile_cholesky_solve(L: Any, y: Any, fill_mode: str = ...) -> Any:
     """`tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile`
 
     The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.
     """
 
-def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: Any = "lower") -> Any:
+def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: str = ...) -> None:
     """`tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")`
 
     As `tile_cholesky_solve`, in place of y.
@@ -1034,7 +1409,7 @@ def tile_lower_solve(L: Any, y: Any) -> Any:
     The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.
     """
 
-def tile_lower_solve_inplace(L: Any, y: Any) -> Any:
+def tile_lower_solve_inplace(L: Any, y: Any) -> None:
     """`tile_lower_solve_inplace(L: Tile, y: Tile)`
 
     As `tile_lower_solve`, in place of y.
@@ -1046,7 +1421,7 @@ def tile_upper_solve(U: Any, z: Any) -> Any:
     The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.
     """
 
-def tile_upper_solve_inplace(U: Any, z: Any) -> Any:
+def tile_upper_solve_inplace(U: Any, z: Any) -> None:
     """`tile_upper_solve_inplace(U: Tile, z: Tile)`
 
     As `tile_upper_solve`, in place of z.
@@ -1058,118 +1433,118 @@ def tile_diag_add(a: Any, d: Any) -> Any:
     The tile `a` with `d` added to its diagonal.
     """
 
-def tile_fft(inout: Any) -> Any:
+def tile_fft(inout: Any) -> None:
     """`tile_fft(inout: Tile)`
 
     The discrete Fourier transform along the last axis, in place, of a tile of vectors (re, im).
     """
 
-def tile_ifft(inout: Any) -> Any:
+def tile_ifft(inout: Any) -> None:
     """`tile_ifft(inout: Tile)`
 
     The inverse of `tile_fft` but for the factor 1/n, as in Warp, in place.
     """
 
-def tile_sort(keys: Any, values: Any) -> Any:
+def tile_sort(keys: Any, values: Any) -> None:
     """`tile_sort(keys: Tile, values: Tile)`
 
     Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.
     """
 
-def tile_load(*args: Any, **keywords: Any) -> Any:
+def tile_load(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_load(a: Array, shape: int | tuple[int, ...], offset: int | tuple[int, ...] = None, storage: str = "register", bounds_check: bool = True, aligned: bool = False) -> Tile`
 
     A tile of the elements of an array from `offset` on; zeros where the array has none.
     """
 
-def tile_load_indexed(*args: Any, **keywords: Any) -> Any:
+def tile_load_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None, offset: int | tuple[int, ...] = None, axis: int = 0, storage: str = "register") -> Tile`
 
     As `tile_load`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
     """
 
-def tile_store(*args: Any, **keywords: Any) -> Any:
+def tile_store(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True, aligned: bool = False)`
 
     Stores a tile in an array from `offset` on; what the array has no elements for is dropped.
     """
 
-def tile_store_indexed(*args: Any, **keywords: Any) -> Any:
+def tile_store_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_store_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0)`
 
     As `tile_store`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
     """
 
-def tile_atomic_add(*args: Any, **keywords: Any) -> Any:
+def tile_atomic_add(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile`
 
     Adds a tile atomically to an array from `offset` on; a tile of what was there.
     """
 
-def tile_atomic_add_indexed(*args: Any, **keywords: Any) -> Any:
+def tile_atomic_add_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0) -> Tile`
 
     As `tile_atomic_add`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
     """
 
-def tile_stack(capacity: Any, dtype: Any) -> Any:
+def tile_stack(capacity: int, dtype: Any) -> Any:
     """`tile_stack(capacity: int, dtype: type) -> TileStack`
 
     An empty stack for up to `capacity` values.
     """
 
-def tile_stack_push(s: Any, value: Any, has_value: Any) -> Any:
+def tile_stack_push(s: Any, value: Any, has_value: Any) -> int:
     """`tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int`
 
     Puts a value on a stack, if `has_value` is true and there is room: where it lies, else -1.
     """
 
-def tile_stack_pop(s: Any) -> Any:
+def tile_stack_pop(s: Any) -> Tuple[Any, int]:
     """`tile_stack_pop(s: TileStack) -> tuple[Any, int]`
 
     Takes the last value from a stack: it, and where it lay; zero and -1 of an empty one.
     """
 
-def tile_stack_clear(s: Any) -> Any:
+def tile_stack_clear(s: Any) -> None:
     """`tile_stack_clear(s: TileStack)`
 
     Takes all values from a stack.
     """
 
-def tile_stack_count(s: Any) -> Any:
+def tile_stack_count(s: Any) -> int:
     """`tile_stack_count(s: TileStack) -> int`
 
     How many values are on a stack.
     """
 
-def expect_eq(a: Any, b: Any) -> Any:
+def expect_eq(a: Any, b: Any) -> None:
     """`expect_eq(a: Any, b: Any) -> None`
 
     Expects two values of one type to be equal. Where that is not so the launch fails, as by an assertion, but the
     thread goes on.
     """
 
-def expect_neq(a: Any, b: Any) -> Any:
+def expect_neq(a: Any, b: Any) -> None:
     """`expect_neq(a: Any, b: Any) -> None`
 
     Expects two values of one type to differ. Where that is not so the launch fails, as by an assertion, but the
     thread goes on.
     """
 
-def expect_near(a: Any, b: Any, tolerance: Any = 1e-6) -> Any:
+def expect_near(a: Any, b: Any, tolerance: float = ...) -> None:
     """`expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None`
 
     Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing. Where that is
     not so the launch fails, as by an assertion, but the thread goes on.
     """
 
-def print(*values: Any, sep: Any = " ", end: Any = "\n") -> Any:
+def print(*values: Any, sep: str = ..., end: str = ...) -> None:
     """`print(*values: Any, sep: str = " ", end: str = "\n") -> None`
 
     Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.
     """
 
-def printf(fmt: Any, *values: Any) -> Any:
+def printf(fmt: str, *values: float) -> None:
     """`printf(fmt: str, *values: Scalar) -> None`
 
     Prints values in a format of C, which must be right for their types.
@@ -1219,500 +1594,528 @@ def div_approx(a: Any, b: Any) -> Any:
     `a / b` of floats. Nothing is approximated: derivatives and devices agree to the last digits.
     """
 
-def neg(x: Any) -> Any:
+def neg(x: _T) -> _T:
     """`neg(x: Any) -> Any`
 
     The operator `-x`.
     """
 
-def pos(x: Any) -> Any:
+def pos(x: _T) -> _T:
     """`pos(x: Any) -> Any`
 
     The operator `+x`: x itself.
     """
 
-def abs(x: Any) -> Any:
+def abs(x: _T) -> _T:
     """`abs(x: Any) -> Any`
 
     The absolute value, per component. The derivative at 0 is 1.
     """
 
-def sign(x: Any) -> Any:
+def sign(x: _T) -> _T:
     """`sign(x: Any) -> Any`
 
     -1 if x < 0, else 1, per component.
     """
 
-def nonzero(x: Any) -> Any:
+def nonzero(x: float) -> Any:
     """`nonzero(x: Scalar) -> Scalar`
 
     1 if x is not zero, else 0.
     """
 
-def step(x: Any) -> Any:
+def step(x: float) -> Any:
     """`step(x: Scalar) -> Scalar`
 
     1 if x < 0, else 0 (as in Warp).
     """
 
-def frac(x: Any) -> Any:
+def frac(x: float) -> float:
     """`frac(x: Float) -> Float`
 
     The fraction x - trunc(x); it has the sign of x.
     """
 
-def degrees(x: Any) -> Any:
+def degrees(x: float) -> float:
     """`degrees(x: Float) -> Float`
 
     Radians in degrees.
     """
 
-def radians(x: Any) -> Any:
+def radians(x: float) -> float:
     """`radians(x: Float) -> Float`
 
     Degrees in radians.
     """
 
-def min(*args: Any, **keywords: Any) -> Any:
+@_overload
+def min(a: _T, b: _T, *others: _T) -> _T:
     """`min(a: Any, b: Any, ...) -> Any`
 
     `a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
     NaNs.
     """
 
-def max(*args: Any, **keywords: Any) -> Any:
+@_overload
+def min(a: _Value) -> Any:
+    """`min(a: Any, b: Any, ...) -> Any`
+
+    `a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
+    NaNs.
+    """
+
+@_overload
+def max(a: _T, b: _T, *others: _T) -> _T:
     """`max(a: Any, b: Any, ...) -> Any`
 
     `a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
     NaNs.
     """
 
-def argmin(a: Any) -> Any:
+@_overload
+def max(a: _Value) -> Any:
+    """`max(a: Any, b: Any, ...) -> Any`
+
+    `a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
+    NaNs.
+    """
+
+def argmin(a: _VecT) -> int:
     """`argmin(a: Vec) -> uint32`
 
     The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
     """
 
-def argmax(a: Any) -> Any:
+def argmax(a: _VecT) -> int:
     """`argmax(a: Vec) -> uint32`
 
     The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
     """
 
-def clamp(x: Any, low: Any, high: Any) -> Any:
+def clamp(x: _T, low: _T, high: _T) -> _T:
     """`clamp(x: Any, low: Any, high: Any) -> Any`
 
     x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
     min and max: where x equals low, x moves; where it equals high, high does, as in Warp.
     """
 
-def where(*args: Any, **keywords: Any) -> Any:
-    """`where(...)`
+@_overload
+def where(cond: Any, value_if_true: _T, value_if_false: _T) -> _T:
+    """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
+    `where(arr: bool, value_if_true: Any, value_if_false: Any) -> Any`
 
     One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
-    evaluated; `a if cond else b` evaluates one. Overloads: where(cond: bool, value_if_true: Any, value_if_false:
-    Any) -> Any; arguments named arr.
+    evaluated; `a if cond else b` evaluates one.
     """
 
-def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
+@_overload
+def where(arr: Any, value_if_true: _T, value_if_false: _T) -> _T:
+    """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
+    `where(arr: bool, value_if_true: Any, value_if_false: Any) -> Any`
+
+    One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
+    evaluated; `a if cond else b` evaluates one.
+    """
+
+def select(cond: Any, value_if_false: _T, value_if_true: _T) -> _T:
     """`select(cond: bool, value_if_false: Any, value_if_true: Any) -> Any`
 
     Warp's older spelling of where, with the values in the other order.
     """
 
-def lerp(a: Any, b: Any, t: Any) -> Any:
+def lerp(a: _T, b: _T, t: float) -> _T:
     """`lerp(a: Any, b: Any, t: Float) -> Any`
 
     a * (1 - t) + b * t.
     """
 
-def smoothstep(a: Any, b: Any, x: Any) -> Any:
+def smoothstep(a: float, b: float, x: float) -> float:
     """`smoothstep(a: Float, b: Float, x: Float) -> Float`
 
     0 below a, 1 above b, and t * t * (3 - 2 * t) between, with t the fraction of the way.
     """
 
-def isnan(a: Any) -> Any:
+def isnan(a: Any) -> builtins.bool:
     """`isnan(a: Any) -> bool`
 
     Whether x is not a number. Of vectors and matrices: whether any component is.
     """
 
-def isinf(a: Any) -> Any:
+def isinf(a: Any) -> builtins.bool:
     """`isinf(a: Any) -> bool`
 
     Whether x is infinite, of either sign. Of vectors and matrices: whether any component is.
     """
 
-def isfinite(a: Any) -> Any:
+def isfinite(a: Any) -> builtins.bool:
     """`isfinite(a: Any) -> bool`
 
     Whether x is neither infinite nor NaN. Of vectors and matrices: whether all components are.
     """
 
-def bit_and(a: Any, b: Any) -> Any:
+def bit_and(a: int, b: int) -> int:
     """`bit_and(a: Int, b: Int) -> Int`
 
     The operator `a & b`. a & b.
     """
 
-def bit_or(a: Any, b: Any) -> Any:
+def bit_or(a: int, b: int) -> int:
     """`bit_or(a: Int, b: Int) -> Int`
 
     The operator `a | b`. a | b.
     """
 
-def bit_xor(a: Any, b: Any) -> Any:
+def bit_xor(a: int, b: int) -> int:
     """`bit_xor(a: Int, b: Int) -> Int`
 
     The operator `a ^ b`. a ^ b.
     """
 
-def lshift(a: Any, b: Any) -> Any:
+def lshift(a: int, b: int) -> int:
     """`lshift(a: Int, b: Int) -> Int`
 
     The operator `a << b`. a << n; 0 if n, read as unsigned, is the width or more.
     """
 
-def rshift(a: Any, b: Any) -> Any:
+def rshift(a: int, b: int) -> int:
     """`rshift(a: Int, b: Int) -> Int`
 
     The operator `a >> b`. a >> n with the sign of a; 0 (or -1 of a negative a) if n, read as unsigned, is the width
     or more.
     """
 
-def invert(a: Any) -> Any:
+def invert(a: int) -> int:
     """`invert(a: Int) -> Int`
 
     The operator `~x`.
     """
 
-def cast(a: Any, dtype: Any) -> Any:
+def cast(a: float, dtype: Any) -> Any:
     """`cast(a: Scalar, dtype: type) -> Scalar`
 
     The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
     """
 
-def floor(x: Any) -> Any:
+def floor(x: float) -> float:
     """`floor(x: Float) -> Float`
 
     The largest whole number not above x.
     """
 
-def ceil(x: Any) -> Any:
+def ceil(x: float) -> float:
     """`ceil(x: Float) -> Float`
 
     The smallest whole number not below x.
     """
 
-def trunc(x: Any) -> Any:
+def trunc(x: float) -> float:
     """`trunc(x: Float) -> Float`
 
     x without its fraction: toward zero.
     """
 
-def round(x: Any) -> Any:
+def round(x: float) -> float:
     """`round(x: Float) -> Float`
 
     The nearest whole number; halves away from zero.
     """
 
-def rint(x: Any) -> Any:
+def rint(x: float) -> float:
     """`rint(x: Float) -> Float`
 
     The nearest whole number; halves to the even one.
     """
 
-def sqrt(x: Any) -> Any:
+def sqrt(x: float) -> float:
     """`sqrt(x: Float) -> Float`
 
     The square root, correctly rounded.
     """
 
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: float) -> float:
     """`rsqrt(x: Float) -> Float`
 
     1 / sqrt(x), each rounded.
     """
 
-def cbrt(x: Any) -> Any:
+def cbrt(x: float) -> float:
     """`cbrt(x: Float) -> Float`
 
     The cube root, of negative numbers too.
     """
 
-def exp(x: Any) -> Any:
+def exp(x: float) -> float:
     """`exp(x: Float) -> Float`
 
     e to the power x.
     """
 
-def exp2(x: Any) -> Any:
+def exp2(x: float) -> float:
     """`exp2(x: Float) -> Float`
 
     2 to the power x.
     """
 
-def expm1(x: Any) -> Any:
+def expm1(x: float) -> float:
     """`expm1(x: Float) -> Float`
 
     exp(x) - 1, accurate near 0.
     """
 
-def log(x: Any) -> Any:
+def log(x: float) -> float:
     """`log(x: Float) -> Float`
 
     The natural logarithm.
     """
 
-def log2(x: Any) -> Any:
+def log2(x: float) -> float:
     """`log2(x: Float) -> Float`
 
     The logarithm to base 2.
     """
 
-def log10(x: Any) -> Any:
+def log10(x: float) -> float:
     """`log10(x: Float) -> Float`
 
     The logarithm to base 10.
     """
 
-def log1p(x: Any) -> Any:
+def log1p(x: float) -> float:
     """`log1p(x: Float) -> Float`
 
     log(1 + x), accurate near 0.
     """
 
-def sin(x: Any) -> Any:
+def sin(x: float) -> float:
     """`sin(x: Float) -> Float`
 
     The sine of x radians.
     """
 
-def cos(x: Any) -> Any:
+def cos(x: float) -> float:
     """`cos(x: Float) -> Float`
 
     The cosine of x radians.
     """
 
-def tan(x: Any) -> Any:
+def tan(x: float) -> float:
     """`tan(x: Float) -> Float`
 
     The tangent of x radians.
     """
 
-def asin(x: Any) -> Any:
+def asin(x: float) -> float:
     """`asin(x: Float) -> Float`
 
     The arc sine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
     """
 
-def acos(x: Any) -> Any:
+def acos(x: float) -> float:
     """`acos(x: Float) -> Float`
 
     The arc cosine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
     """
 
-def atan(x: Any) -> Any:
+def atan(x: float) -> float:
     """`atan(x: Float) -> Float`
 
     The arc tangent, in radians.
     """
 
-def atan2(y: Any, x: Any) -> Any:
+def atan2(y: float, x: float) -> float:
     """`atan2(y: Float, x: Float) -> Float`
 
     The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
     """
 
-def hypot(x: Any, y: Any) -> Any:
+def hypot(x: float, y: float) -> float:
     """`hypot(x: Float, y: Float) -> Float`
 
     sqrt(x * x + y * y), without overflow on the way. The derivatives at the origin are 0.
     """
 
-def sinh(x: Any) -> Any:
+def sinh(x: float) -> float:
     """`sinh(x: Float) -> Float`
 
     The hyperbolic sine.
     """
 
-def cosh(x: Any) -> Any:
+def cosh(x: float) -> float:
     """`cosh(x: Float) -> Float`
 
     The hyperbolic cosine.
     """
 
-def tanh(x: Any) -> Any:
+def tanh(x: float) -> float:
     """`tanh(x: Float) -> Float`
 
     The hyperbolic tangent.
     """
 
-def asinh(x: Any) -> Any:
+def asinh(x: float) -> float:
     """`asinh(x: Float) -> Float`
 
     The inverse hyperbolic sine.
     """
 
-def acosh(x: Any) -> Any:
+def acosh(x: float) -> float:
     """`acosh(x: Float) -> Float`
 
     The inverse hyperbolic cosine.
     """
 
-def atanh(x: Any) -> Any:
+def atanh(x: float) -> float:
     """`atanh(x: Float) -> Float`
 
     The inverse hyperbolic tangent.
     """
 
-def erf(x: Any) -> Any:
+def erf(x: float) -> float:
     """`erf(x: Float) -> Float`
 
     The error function.
     """
 
-def erfc(x: Any) -> Any:
+def erfc(x: float) -> float:
     """`erfc(x: Float) -> Float`
 
     1 - erf(x), accurate for large x.
     """
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: float, y: float) -> float:
     """`pow(x: Float, y: Float) -> Float`
 
     a to the power b.
     """
 
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: float, b: float, c: float) -> float:
     """`fma(a: Float, b: Float, c: Float) -> Float`
 
     a * b + c, rounded once.
     """
 
-def copysign(x: Any, y: Any) -> Any:
+def copysign(x: float, y: float) -> float:
     """`copysign(x: Float, y: Float) -> Float`
 
     The magnitude of a with the sign of b.
     """
 
-def popcount(x: Any) -> Any:
+def popcount(x: int) -> int:
     """`popcount(x: Int) -> Int`
 
     The number of bits that are 1.
     """
 
-def clz(x: Any) -> Any:
+def clz(x: int) -> int:
     """`clz(x: Int) -> Int`
 
     The number of zero bits above the highest 1; the width for 0.
     """
 
-def ctz(x: Any) -> Any:
+def ctz(x: int) -> int:
     """`ctz(x: Int) -> Int`
 
     The number of zero bits below the lowest 1; the width for 0.
     """
 
-def vector(*components: Any, length: Any = ..., dtype: Any = ...) -> Any:
+def vector(*components: float, length: int = ..., dtype: Any = ...) -> Any:
     """`vector(*components: Scalar, length: int = ..., dtype: type = ...) -> Vec`
 
     A vector of the components; or of one component repeated, or zeros, `length` times.
     """
 
-def matrix(*components: Any, shape: Any, dtype: Any = ...) -> Any:
+def matrix(*components: float, shape: Any, dtype: Any = ...) -> Any:
     """`matrix(*components: Scalar, shape: tuple[int, int], dtype: type = ...) -> Mat`
 
     A matrix of the components, row by row; or of one component repeated, or zeros.
     """
 
-def identity(n: Any, dtype: Any) -> Any:
+def identity(n: int, dtype: Any) -> Any:
     """`identity(n: int, dtype: type) -> Mat`
 
     The square matrix with ones on its diagonal.
     """
 
-def matrix_from_rows(*rows: Any) -> Any:
+def matrix_from_rows(*rows: _VecT) -> Any:
     """`matrix_from_rows(*rows: Vec) -> Mat`
 
     The matrix with these rows.
     """
 
-def matrix_from_cols(*columns: Any) -> Any:
+def matrix_from_cols(*columns: _VecT) -> Any:
     """`matrix_from_cols(*columns: Vec) -> Mat`
 
     The matrix with these columns.
     """
 
-def dot(a: Any, b: Any) -> Any:
+def dot(a: _VecT, b: _VecT) -> Any:
     """`dot(a: Vec, b: Vec) -> Scalar`
 
     The sum of the products of components; of quaternions too, as length, length_sq and normalize.
     """
 
-def cross(a: Any, b: Any) -> Any:
+def cross(a: _Vec3T, b: _Vec3T) -> _Vec3T:
     """`cross(a: Vec3, b: Vec3) -> Vec3`
 
     The vector product in three dimensions. Products are not contracted: cross(b, a) is -cross(a, b) to the last
     bit, and cross(a, a) is 0.
     """
 
-def length(a: Any) -> Any:
+def length(a: _VecT) -> float:
     """`length(a: Vec) -> Float`
 
     The Euclidean length. Its derivative at zero is 0.
     """
 
-def length_sq(a: Any) -> Any:
+def length_sq(a: _VecT) -> Any:
     """`length_sq(a: Vec) -> Scalar`
 
     The square of the length: dot(v, v).
     """
 
-def norm_l1(v: Any) -> Any:
+def norm_l1(v: _VecT) -> float:
     """`norm_l1(v: Vec) -> Float`
 
     The sum of the components' magnitudes.
     """
 
-def norm_l2(v: Any) -> Any:
+def norm_l2(v: _VecT) -> float:
     """`norm_l2(v: Vec) -> Float`
 
     The Euclidean length. Its derivative at zero is 0.
     """
 
-def norm_huber(v: Any, delta: Any = 1.0) -> Any:
+def norm_huber(v: _VecT, delta: float = ...) -> float:
     """`norm_huber(v: Vec, delta: Float = 1.0) -> Float`
 
     Half the square of the length up to delta, and linear beyond.
     """
 
-def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
+def norm_pseudo_huber(v: _VecT, delta: float = ...) -> float:
     """`norm_pseudo_huber(v: Vec, delta: Float = 1.0) -> Float`
 
     delta * sqrt(1 + dot(v, v) / delta**2): like norm_huber, but smooth.
     """
 
-def normalize(a: Any) -> Any:
+def normalize(a: _VecT) -> _VecT:
     """`normalize(a: Vec) -> Vec`
 
     The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion.
     """
 
-def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
+def smooth_normalize(v: _VecT, delta: float = ...) -> _VecT:
     """`smooth_normalize(v: Vec, delta: Float = 1.0) -> Vec`
 
     v / norm_pseudo_huber(v, delta).
     """
 
-def outer(a: Any, b: Any) -> Any:
+def outer(a: _VecT, b: _VecT) -> Any:
     """`outer(a: Vec, b: Vec) -> Mat`
 
     The matrix of all products a[i] * b[j].
     """
 
-def skew(vec: Any) -> Any:
+def skew(vec: _Vec3T) -> Any:
     """`skew(vec: Vec3) -> Mat33`
 
     The matrix that multiplies as cross(v, ...).
@@ -1730,13 +2133,13 @@ def cw_div(a: Any, b: Any) -> Any:
     The quotients of corresponding components of vectors or matrices.
     """
 
-def transpose(a: Any) -> Any:
+def transpose(a: _MatT) -> _MatT:
     """`transpose(a: Mat) -> Mat`
 
     Rows become columns.
     """
 
-def determinant(a: Any) -> Any:
+def determinant(a: _MatT) -> Any:
     """`determinant(a: Mat) -> Scalar`
 
     The determinant of a square matrix of up to 4 rows. Products are not contracted, so that equal ones cancel: it
@@ -1745,147 +2148,158 @@ def determinant(a: Any) -> Any:
     rounding.
     """
 
-def inverse(a: Any) -> Any:
+def inverse(a: _MatT) -> _MatT:
     """`inverse(a: Mat) -> Mat`
 
     The inverse of a square matrix of up to 4 rows; zero if the determinant is 0, as `determinant` gives it.
     """
 
-def inverse_approx(a: Any) -> Any:
+def inverse_approx(a: _MatT) -> _MatT:
     """`inverse_approx(a: Mat) -> Mat`
 
     The same as inverse.
     """
 
-def trace(a: Any) -> Any:
+def trace(a: _MatT) -> Any:
     """`trace(a: Mat) -> Scalar`
 
     The sum of the diagonal of a square matrix.
     """
 
-def diag(vec: Any) -> Any:
+def diag(vec: _VecT) -> Any:
     """`diag(vec: Vec) -> Mat`
 
     The matrix with v on its diagonal and zeros elsewhere.
     """
 
-def get_diag(mat: Any) -> Any:
+def get_diag(mat: _MatT) -> Any:
     """`get_diag(mat: Mat) -> Vec`
 
     The diagonal of a square matrix.
     """
 
-def ddot(a: Any, b: Any) -> Any:
+def ddot(a: _MatT, b: _MatT) -> Any:
     """`ddot(a: Mat, b: Mat) -> Scalar`
 
     The sum of the products of corresponding components.
     """
 
-def quaternion(x: Any, y: Any, z: Any, w: Any, dtype: Any = ...) -> Any:
+def quaternion(x: float, y: float, z: float, w: float, dtype: Any = ...) -> Any:
     """`quaternion(x: Float, y: Float, z: Float, w: Float, dtype: type = ...) -> Quat`
 
     A quaternion of its components; of a vector and w; of another one, converted; or zeros, of type dtype.
     """
 
-def quat_identity(dtype: Any = float32) -> Any:
+def quat_identity(dtype: Any = ...) -> Any:
     """`quat_identity(dtype: type = float32) -> Quat`
 
     No rotation: 0, 0, 0, 1.
     """
 
-def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
+def quat_from_axis_angle(axis: _Vec3T, angle: float) -> Any:
     """`quat_from_axis_angle(axis: Vec3, angle: Float) -> Quat`
 
     The rotation by an angle in radians about a unit axis.
     """
 
-def quat_to_axis_angle(*args: Any, **keywords: Any) -> Any:
-    """`quat_to_axis_angle(...)`
+@_overload
+def quat_to_axis_angle(quat: _QuatT) -> Tuple[Any, float]:
+    """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
+    `quat_to_axis_angle(quat: Quat, axis: Any, angle: Any) -> None`
 
     The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
     the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
-    those towards w > 0. Overloads: quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]; arguments named axis,
-    angle.
+    those towards w > 0.
     """
 
-def quat_from_matrix(mat: Any) -> Any:
+@_overload
+def quat_to_axis_angle(quat: _QuatT, axis: Any, angle: Any) -> None:
+    """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
+    `quat_to_axis_angle(quat: Quat, axis: Any, angle: Any) -> None`
+
+    The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
+    the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
+    those towards w > 0.
+    """
+
+def quat_from_matrix(mat: _Mat33 | _Mat44) -> Any:
     """`quat_from_matrix(mat: Mat33 | Mat44) -> Quat`
 
     The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
     where the trace is not negative, else that of a positive largest component.
     """
 
-def quat_inverse(quat: Any) -> Any:
+def quat_inverse(quat: _QuatT) -> _QuatT:
     """`quat_inverse(quat: Quat) -> Quat`
 
     The conjugate, which is the inverse of a unit quaternion.
     """
 
-def quat_rotate(quat: Any, vec: Any) -> Any:
+def quat_rotate(quat: _QuatT, vec: _Vec3T) -> _Vec3T:
     """`quat_rotate(quat: Quat, vec: Vec3) -> Vec3`
 
     The vector turned by a unit quaternion.
     """
 
-def quat_rotate_inv(quat: Any, vec: Any) -> Any:
+def quat_rotate_inv(quat: _QuatT, vec: _Vec3T) -> _Vec3T:
     """`quat_rotate_inv(quat: Quat, vec: Vec3) -> Vec3`
 
     The vector turned by the inverse of a unit quaternion.
     """
 
-def quat_slerp(a: Any, b: Any, t: Any) -> Any:
+def quat_slerp(a: _QuatT, b: _QuatT, t: float) -> _QuatT:
     """`quat_slerp(a: Quat, b: Quat, t: Float) -> Quat`
 
     The rotation at the fraction t of the way from a to b, the shorter way, at constant speed. It has its
     derivatives where a and b are equal, too; where they are half a turn apart there are two ways, and one is taken.
     """
 
-def quat_to_matrix(quat: Any) -> Any:
+def quat_to_matrix(quat: _QuatT) -> Any:
     """`quat_to_matrix(quat: Quat) -> Mat33`
 
     The rotation matrix of a unit quaternion.
     """
 
-def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
+def quat_rpy(roll: float, pitch: float, yaw: float) -> Any:
     """`quat_rpy(roll: Float, pitch: Float, yaw: Float) -> Quat`
 
     The rotation by roll about x, then pitch about y, then yaw about z, the axes being fixed.
     """
 
-def quat_to_rpy(q: Any) -> Any:
+def quat_to_rpy(q: _QuatT) -> Any:
     """`quat_to_rpy(q: Quat) -> Vec3`
 
     Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. Where pitch is half of pi, roll and yaw are
     not unique; derivatives there are not to be used.
     """
 
-def quat_twist(axis: Any, q: Any) -> Any:
+def quat_twist(axis: _Vec3T, q: _QuatT) -> _QuatT:
     """`quat_twist(axis: Vec3, q: Quat) -> Quat`
 
     The part of a rotation that is about a unit axis; what is left is about an axis perpendicular to it. Of half a
     turn about a perpendicular axis there is none: the identity is given.
     """
 
-def quat_twist_angle(axis: Any, q: Any) -> Any:
+def quat_twist_angle(axis: _Vec3T, q: _QuatT) -> float:
     """`quat_twist_angle(axis: Vec3, q: Quat) -> Float`
 
     The angle of quat_twist without its sign, 0 to pi where w >= 0. The derivative at 0 is that towards positive
     angles.
     """
 
-def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
+def quat_twist_angle_signed(axis: _Vec3T, q: _QuatT) -> float:
     """`quat_twist_angle_signed(axis: Vec3, q: Quat) -> Float`
 
     The angle of quat_twist, -pi to pi where w >= 0, positive counter-clockwise about the axis.
     """
 
-def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
+def quat_from_euler(e: _Vec3T, i: int, j: int, k: int) -> Any:
     """`quat_from_euler(e: Vec3, i: int, j: int, k: int) -> Quat`
 
     The rotation by e[i] about axis i, then e[j] about j, then e[k] about k; axes are fixed, and 0, 1 or 2.
     """
 
-def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
+def quat_to_euler(q: _QuatT, i: int, j: int, k: int) -> Any:
     """`quat_to_euler(q: Quat, i: int, j: int, k: int) -> Vec3`
 
     The angles about fixed axes, by axis: the inverse of quat_from_euler where i, j and k differ. Where i is k, the
@@ -1893,315 +2307,421 @@ def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
     are not to be used. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)
     """
 
-def transformation(p: Any, q: Any, dtype: Any = ...) -> Any:
+def transformation(p: _Vec3T, q: _QuatT, dtype: Any = ...) -> Any:
     """`transformation(p: Vec3, q: Quat, dtype: type = ...) -> Transform`
 
     A transform of a translation and a rotation (none if it is left out), of 7 components, of another one,
     converted; or zeros, of type dtype.
     """
 
-def transform_identity(dtype: Any = float32) -> Any:
+def transform_identity(dtype: Any = ...) -> Any:
     """`transform_identity(dtype: type = float32) -> Transform`
 
     No motion: the translation 0, the rotation 0, 0, 0, 1.
     """
 
-def transform_get_translation(xform: Any) -> Any:
+def transform_get_translation(xform: _TransformT) -> Any:
     """`transform_get_translation(xform: Transform) -> Vec3`
 
     The translation: xform.p.
     """
 
-def transform_get_rotation(xform: Any) -> Any:
+def transform_get_rotation(xform: _TransformT) -> Any:
     """`transform_get_rotation(xform: Transform) -> Quat`
 
     The rotation: xform.q.
     """
 
-def transform_set_translation(xform: Any, p: Any) -> Any:
+def transform_set_translation(xform: _TransformT, p: _Vec3T) -> None:
     """`transform_set_translation(xform: Transform, p: Vec3) -> None`
 
     Assigns to xform.p.
     """
 
-def transform_set_rotation(xform: Any, q: Any) -> Any:
+def transform_set_rotation(xform: _TransformT, q: _QuatT) -> None:
     """`transform_set_rotation(xform: Transform, q: Quat) -> None`
 
     Assigns to xform.q.
     """
 
-def transform_set_translation_copy(xform: Any, p: Any) -> Any:
+def transform_set_translation_copy(xform: _TransformT, p: _Vec3T) -> _TransformT:
     """`transform_set_translation_copy(xform: Transform, p: Vec3) -> Transform`
 
     The transform with another translation.
     """
 
-def transform_set_rotation_copy(xform: Any, q: Any) -> Any:
+def transform_set_rotation_copy(xform: _TransformT, q: _QuatT) -> _TransformT:
     """`transform_set_rotation_copy(xform: Transform, q: Quat) -> Transform`
 
     The transform with another rotation.
     """
 
-def transform_multiply(a: Any, b: Any) -> Any:
+def transform_multiply(a: _TransformT, b: _TransformT) -> _TransformT:
     """`transform_multiply(a: Transform, b: Transform) -> Transform`
 
     The motion b, and then a: a * b.
     """
 
-def transform_point(*args: Any, **keywords: Any) -> Any:
-    """`transform_point(...)`
+@_overload
+def transform_point(xform: _Transform | _Mat44, point: _Vec3T) -> _Vec3T:
+    """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
+    `transform_point(mat: Transform | Mat44, point: Vec3) -> Vec3`
 
-    The point turned and then moved; a matrix of 4 rows is applied to the point and 1. Overloads:
-    transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3; arguments named mat.
+    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
     """
 
-def transform_vector(*args: Any, **keywords: Any) -> Any:
-    """`transform_vector(...)`
+@_overload
+def transform_point(mat: _Transform | _Mat44, point: _Vec3T) -> _Vec3T:
+    """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
+    `transform_point(mat: Transform | Mat44, point: Vec3) -> Vec3`
 
-    The vector turned; a matrix of 4 rows is applied to the vector and 0. Overloads: transform_vector(xform:
-    Transform | Mat44, vec: Vec3) -> Vec3; arguments named mat.
+    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
     """
 
-def transform_inverse(xform: Any) -> Any:
+@_overload
+def transform_vector(xform: _Transform | _Mat44, vec: _Vec3T) -> _Vec3T:
+    """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
+    `transform_vector(mat: Transform | Mat44, vec: Vec3) -> Vec3`
+
+    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    """
+
+@_overload
+def transform_vector(mat: _Transform | _Mat44, vec: _Vec3T) -> _Vec3T:
+    """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
+    `transform_vector(mat: Transform | Mat44, vec: Vec3) -> Vec3`
+
+    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    """
+
+def transform_inverse(xform: _TransformT) -> _TransformT:
     """`transform_inverse(xform: Transform) -> Transform`
 
     The motion back; the rotation must be a unit quaternion.
     """
 
-def transform_from_matrix(mat: Any) -> Any:
+def transform_from_matrix(mat: _Mat44T) -> Any:
     """`transform_from_matrix(mat: Mat44) -> Transform`
 
     The translation in the last column, and the rotation of the upper left part.
     """
 
-def transform_to_matrix(xform: Any) -> Any:
+def transform_to_matrix(xform: _TransformT) -> Any:
     """`transform_to_matrix(xform: Transform) -> Mat44`
 
     The matrix that moves points, with the translation in its last column.
     """
 
-def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
+def transform_compose(position: _Vec3T, rotation: _QuatT, scale: _Vec3T) -> Any:
     """`transform_compose(position: Vec3, rotation: Quat, scale: Vec3) -> Mat44`
 
     The matrix that scales along the axes, turns, and then moves points.
     """
 
-def transform_decompose(m: Any) -> Any:
+def transform_decompose(m: _Mat44T) -> Tuple[Any, Any, Any]:
     """`transform_decompose(m: Mat44) -> tuple[Vec3, Quat, Vec3]`
 
     The position, rotation and scale that transform_compose makes a matrix of; scales are positive.
     """
 
-def spatial_dot(a: Any, b: Any) -> Any:
+def spatial_dot(a: _Vec6T, b: _Vec6T) -> float:
     """`spatial_dot(a: Vec6, b: Vec6) -> Float`
 
     The sum of the products of components: the power of a wrench along a twist.
     """
 
-def spatial_cross(a: Any, b: Any) -> Any:
+def spatial_cross(a: _Vec6T, b: _Vec6T) -> _Vec6T:
     """`spatial_cross(a: Vec6, b: Vec6) -> Vec6`
 
     The cross product of two twists: (w x w', v x w' + w x v').
     """
 
-def spatial_cross_dual(a: Any, b: Any) -> Any:
+def spatial_cross_dual(a: _Vec6T, b: _Vec6T) -> _Vec6T:
     """`spatial_cross_dual(a: Vec6, b: Vec6) -> Vec6`
 
     The cross product of a twist and a wrench: (w x t + v x f, w x f).
     """
 
-def spatial_top(svec: Any) -> Any:
+def spatial_top(svec: _Vec6T) -> Any:
     """`spatial_top(svec: Vec6) -> Vec3`
 
     The first three components: the angular part.
     """
 
-def spatial_bottom(svec: Any) -> Any:
+def spatial_bottom(svec: _Vec6T) -> Any:
     """`spatial_bottom(svec: Vec6) -> Vec3`
 
     The last three components: the linear part.
     """
 
-def spatial_adjoint(r: Any, s: Any) -> Any:
+def spatial_adjoint(r: _Mat33T, s: _Mat33T) -> Any:
     """`spatial_adjoint(r: Mat33, s: Mat33) -> Mat66`
 
     The matrix of blocks [[r, 0], [s, r]]; with s = skew(p) r it maps twists by a motion.
     """
 
-def velocity_at_point(qd: Any, r: Any) -> Any:
+def velocity_at_point(qd: _Vec6T, r: _Vec3T) -> _Vec3T:
     """`velocity_at_point(qd: Vec6, r: Vec3) -> Vec3`
 
     The linear velocity of a point at r of what moves with a twist: v + w x r.
     """
 
-def transform_twist(t: Any, x: Any) -> Any:
+def transform_twist(t: _TransformT, x: _Vec6T) -> _Vec6T:
     """`transform_twist(t: Transform, x: Vec6) -> Vec6`
 
     A twist in the frame that the transform leads to: (R w, R v + p x R w).
     """
 
-def transform_wrench(t: Any, x: Any) -> Any:
+def transform_wrench(t: _TransformT, x: _Vec6T) -> _Vec6T:
     """`transform_wrench(t: Transform, x: Vec6) -> Vec6`
 
     A wrench in the frame that the transform leads to: (R t + p x R f, R f).
     """
 
-def svd2(*args: Any, **keywords: Any) -> Any:
-    """`svd2(...)`
+@_overload
+def svd2(A: _Mat22) -> Tuple[mat22, vec2, mat22]:
+    """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
+    `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
     second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
-    in a derivative is 0. Overloads: svd2(A: mat22) -> tuple[mat22, vec2, mat22], svd2(A: mat22, U: ref[mat22],
-    sigma: ref[vec2], V: ref[mat22]) -> None.
+    in a derivative is 0.
     """
 
-def svd3(*args: Any, **keywords: Any) -> Any:
-    """`svd3(...)`
+@_overload
+def svd2(A: _Mat22, U: Any, sigma: Any, V: Any) -> None:
+    """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
+    `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
+
+    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
+    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
+    in a derivative is 0.
+    """
+
+@_overload
+def svd3(A: _Mat33) -> Tuple[mat33, vec3, mat33]:
+    """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
+    `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
     last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
-    a derivative is 0. Overloads: svd3(A: mat33) -> tuple[mat33, vec3, mat33], svd3(A: mat33, U: ref[mat33], sigma:
-    ref[vec3], V: ref[mat33]) -> None.
+    a derivative is 0.
     """
 
-def qr3(*args: Any, **keywords: Any) -> Any:
-    """`qr3(...)`
+@_overload
+def svd3(A: _Mat33, U: Any, sigma: Any, V: Any) -> None:
+    """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
+    `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
+
+    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
+    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
+    a derivative is 0.
+    """
+
+@_overload
+def qr3(A: _Mat33) -> Tuple[mat33, mat33]:
+    """`qr3(A: mat33) -> tuple[mat33, mat33]`
+    `qr3(A: mat33, Q: ref[mat33], R: ref[mat33]) -> None`
 
     The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
-    third has the sign of the determinant. Overloads: qr3(A: mat33) -> tuple[mat33, mat33], qr3(A: mat33, Q:
-    ref[mat33], R: ref[mat33]) -> None.
+    third has the sign of the determinant.
     """
 
-def eig3(*args: Any, **keywords: Any) -> Any:
-    """`eig3(...)`
+@_overload
+def qr3(A: _Mat33, Q: Any, R: Any) -> None:
+    """`qr3(A: mat33) -> tuple[mat33, mat33]`
+    `qr3(A: mat33, Q: ref[mat33], R: ref[mat33]) -> None`
+
+    The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
+    third has the sign of the determinant.
+    """
+
+@_overload
+def eig3(A: _Mat33) -> Tuple[mat33, vec3]:
+    """`eig3(A: mat33) -> tuple[mat33, vec3]`
+    `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
 
     The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
-    values the vectors are not unique: what would mix them in a derivative is 0. Overloads: eig3(A: mat33) ->
-    tuple[mat33, vec3], eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None.
+    values the vectors are not unique: what would mix them in a derivative is 0.
     """
 
-def dense_gemm(m: Any, n: Any, p: Any, t1: Any, t2: Any, A: Any, B: Any, C: Any) -> Any:
+@_overload
+def eig3(A: _Mat33, Q: Any, d: Any) -> None:
+    """`eig3(A: mat33) -> tuple[mat33, vec3]`
+    `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
+
+    The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
+    values the vectors are not unique: what would mix them in a derivative is 0.
+    """
+
+def dense_gemm(m: int, n: int, p: int, t1: int, t2: int, A: Any, B: Any, C: Any) -> None:
     """`dense_gemm(m: int, n: int, p: int, t1: int, t2: int, A: array[Float], B: array[Float], C: array[Float]) -> None`
 
     Stores A * B, of m rows and n columns, in C. A has m rows and p columns, or is the transposed of that where t1
     is 1; B has p rows and n columns, or is the transposed of that where t2 is 1.
     """
 
-def dense_chol(n: Any, A: Any, regularization: Any, L: Any) -> Any:
+def dense_chol(n: int, A: Any, regularization: float, L: Any) -> None:
     """`dense_chol(n: int, A: array[Float], regularization: Float, L: array[Float]) -> None`
 
     Stores the lower triangular matrix L with L * transpose(L) = A + regularization in L. A is symmetric, of n rows;
     nothing is stored above the diagonal.
     """
 
-def dense_subs(n: Any, L: Any, b: Any, x: Any) -> Any:
+def dense_subs(n: int, L: Any, b: Any, x: Any) -> None:
     """`dense_subs(n: int, L: array[Float], b: array[Float], x: array[Float]) -> None`
 
     Stores the solution of L * transpose(L) * x = b in x, where L is lower triangular, of n rows.
     """
 
-def dense_solve(n: Any, A: Any, L: Any, b: Any, x: Any) -> Any:
+def dense_solve(n: int, A: Any, L: Any, b: Any, x: Any) -> None:
     """`dense_solve(n: int, A: array[Float], L: array[Float], b: array[Float], x: array[Float]) -> None`
 
     Stores the solution of A * x = b in x, given dense_chol's L of A. Derivatives go through L to A.
     """
 
-def rand_init(*args: Any, **keywords: Any) -> Any:
-    """`rand_init(...)`
+@_overload
+def rand_init(seed: int) -> int:
+    """`rand_init(seed: int) -> uint32`
+    `rand_init(seed: int, offset: int) -> uint32`
+    `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
     The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
-    Overloads: rand_init(seed: int) -> uint32, rand_init(seed: int, offset: int) -> uint32, rand_init(key: vec2ui,
-    offset: int = 0) -> vec4ui.
     """
 
-def randi(*args: Any, **keywords: Any) -> Any:
-    """`randi(...)`
+@_overload
+def rand_init(seed: int, offset: int) -> int:
+    """`rand_init(seed: int) -> uint32`
+    `rand_init(seed: int, offset: int) -> uint32`
+    `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
-    A random int; from low to high - 1, if these are given. Overloads: randi(state: ref[State]) -> int, randi(state:
-    ref[State], low: int, high: int) -> int.
+    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
     """
 
-def randu(*args: Any, **keywords: Any) -> Any:
-    """`randu(...)`
+@_overload
+def rand_init(key: _Vec2, offset: int = ...) -> vec4ui:
+    """`rand_init(seed: int) -> uint32`
+    `rand_init(seed: int, offset: int) -> uint32`
+    `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
-    A random uint32; from low to high - 1, if these are given. Overloads: randu(state: ref[State]) -> uint32,
-    randu(state: ref[State], low: uint32, high: uint32) -> uint32.
+    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
     """
 
-def randf(*args: Any, **keywords: Any) -> Any:
-    """`randf(...)`
+@_overload
+def randi(state: Any) -> int:
+    """`randi(state: ref[State]) -> int`
+    `randi(state: ref[State], low: int, high: int) -> int`
 
-    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given. Overloads:
-    randf(state: ref[State]) -> float, randf(state: ref[State], low: float, high: float) -> float.
+    A random int; from low to high - 1, if these are given.
     """
 
-def randn(state: Any) -> Any:
+@_overload
+def randi(state: Any, low: int, high: int) -> int:
+    """`randi(state: ref[State]) -> int`
+    `randi(state: ref[State], low: int, high: int) -> int`
+
+    A random int; from low to high - 1, if these are given.
+    """
+
+@_overload
+def randu(state: Any) -> int:
+    """`randu(state: ref[State]) -> uint32`
+    `randu(state: ref[State], low: uint32, high: uint32) -> uint32`
+
+    A random uint32; from low to high - 1, if these are given.
+    """
+
+@_overload
+def randu(state: Any, low: int, high: int) -> int:
+    """`randu(state: ref[State]) -> uint32`
+    `randu(state: ref[State], low: uint32, high: uint32) -> uint32`
+
+    A random uint32; from low to high - 1, if these are given.
+    """
+
+@_overload
+def randf(state: Any) -> float:
+    """`randf(state: ref[State]) -> float`
+    `randf(state: ref[State], low: float, high: float) -> float`
+
+    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given.
+    """
+
+@_overload
+def randf(state: Any, low: float, high: float) -> float:
+    """`randf(state: ref[State]) -> float`
+    `randf(state: ref[State], low: float, high: float) -> float`
+
+    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given.
+    """
+
+def randn(state: Any) -> float:
     """`randn(state: ref[State]) -> float`
 
     A random float of the normal distribution of mean 0 and variance 1, by Box and Muller's method.
     """
 
-def poisson(state: Any, lam: Any) -> Any:
+def poisson(state: Any, lam: float) -> int:
     """`poisson(state: ref[State], lam: float) -> uint32`
 
     A random number of the Poisson distribution of mean lam; 0 where lam is not above 0.
     """
 
-def sample_cdf(state: Any, cdf: Any) -> Any:
+def sample_cdf(state: Any, cdf: Any) -> int:
     """`sample_cdf(state: ref[State], cdf: array[float]) -> int`
 
     A random index of a distribution, given by its cumulative sums: the first that are not below a random number.
     """
 
-def sample_triangle(state: Any) -> Any:
+def sample_triangle(state: Any) -> vec2:
     """`sample_triangle(state: ref[State]) -> vec2`
 
     A random point of a triangle: its first two barycentric coordinates.
     """
 
-def sample_unit_ring(state: Any) -> Any:
+def sample_unit_ring(state: Any) -> vec2:
     """`sample_unit_ring(state: ref[State]) -> vec2`
 
     A random point of the unit circle.
     """
 
-def sample_unit_disk(state: Any) -> Any:
+def sample_unit_disk(state: Any) -> vec2:
     """`sample_unit_disk(state: ref[State]) -> vec2`
 
     A random point of the disk of radius 1.
     """
 
-def sample_unit_sphere_surface(state: Any) -> Any:
+def sample_unit_sphere_surface(state: Any) -> vec3:
     """`sample_unit_sphere_surface(state: ref[State]) -> vec3`
 
     A random point of the unit sphere.
     """
 
-def sample_unit_sphere(state: Any) -> Any:
+def sample_unit_sphere(state: Any) -> vec3:
     """`sample_unit_sphere(state: ref[State]) -> vec3`
 
     A random point of the ball of radius 1.
     """
 
-def sample_unit_hemisphere_surface(state: Any) -> Any:
+def sample_unit_hemisphere_surface(state: Any) -> vec3:
     """`sample_unit_hemisphere_surface(state: ref[State]) -> vec3`
 
     A random point of the half of the unit sphere where z is not negative.
     """
 
-def sample_unit_hemisphere(state: Any) -> Any:
+def sample_unit_hemisphere(state: Any) -> vec3:
     """`sample_unit_hemisphere(state: ref[State]) -> vec3`
 
     A random point of the half of the ball of radius 1 where z is not negative.
     """
 
-def sample_unit_square(state: Any) -> Any:
+def sample_unit_square(state: Any) -> vec2:
     """`sample_unit_square(state: ref[State]) -> vec2`
 
     A random point of the square of side 1 around 0.
     """
 
-def sample_unit_cube(state: Any) -> Any:
+def sample_unit_cube(state: Any) -> vec3:
     """`sample_unit_cube(state: ref[State]) -> vec3`
 
     A random point of the cube of side 1 around 0.
@@ -2215,30 +2735,41 @@ def quat_between_vectors(a: Any, b: Any) -> Any:
     axis perpendicular to them; Warp's is undefined.
     """
 
-def erfinv(*args: Any, **keywords: Any) -> Any:
-    """`erfinv(...)`
+def erfinv(x: float) -> float:
+    """`erfinv(x: float16) -> float16`
+    `erfinv(x: bfloat16) -> bfloat16`
+    `erfinv(x: float32) -> float32`
+    `erfinv(x: float64) -> float64`
 
-    The value whose error function is x: infinite at -1 and 1, NaN outside. Overloads: erfinv(x: float16) ->
-    float16, erfinv(x: bfloat16) -> bfloat16, erfinv(x: float32) -> float32, erfinv(x: float64) -> float64.
+    The value whose error function is x: infinite at -1 and 1, NaN outside.
     """
 
-def erfcinv(*args: Any, **keywords: Any) -> Any:
-    """`erfcinv(...)`
+def erfcinv(x: float) -> float:
+    """`erfcinv(x: float16) -> float16`
+    `erfcinv(x: bfloat16) -> bfloat16`
+    `erfcinv(x: float32) -> float32`
+    `erfcinv(x: float64) -> float64`
 
-    The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x. Overloads: erfcinv(x:
-    float16) -> float16, erfcinv(x: bfloat16) -> bfloat16, erfcinv(x: float32) -> float32, erfcinv(x: float64) ->
-    float64.
+    The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x.
     """
 
-def lower_bound(*args: Any, **keywords: Any) -> Any:
-    """`lower_bound(...)`
+@_overload
+def lower_bound(arr: Any, arr_begin: int, arr_end: int, value: float) -> int:
+    """`lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int`
+    `lower_bound(arr: array[Scalar], value: Scalar) -> int`
 
     The first index of an element of an ascending array that is not below `value`; else how many elements it has.
-    Overloads: lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int, lower_bound(arr:
-    array[Scalar], value: Scalar) -> int.
     """
 
-def bit_count(x: Any) -> Any:
+@_overload
+def lower_bound(arr: Any, value: float) -> int:
+    """`lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int`
+    `lower_bound(arr: array[Scalar], value: Scalar) -> int`
+
+    The first index of an element of an ascending array that is not below `value`; else how many elements it has.
+    """
+
+def bit_count(x: Any) -> int:
     """`bit_count(x: Any) -> int`
 
     The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type.
@@ -2252,7 +2783,7 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
     ends at one of its ends. Differentiable but where d is 0, and where the points pass on to an end.
     """
 
-def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> Any:
+def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int:
     """`intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int`
 
     1 if two triangles have a point in common, else 0. Borders count, as exactly as coordinates are rounded.
@@ -2260,30 +2791,112 @@ def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> A
     the result is 0.
     """
 
-def noise(*args: Any, **keywords: Any) -> Any:
-    """`noise(...)`
+@_overload
+def noise(state: int, x: float) -> float:
+    """`noise(state: uint32, x: float) -> float`
+    `noise(state: uint32, xy: vec2) -> float`
+    `noise(state: uint32, xyz: vec3) -> float`
+    `noise(state: uint32, xyzt: vec4) -> float`
 
     Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
-    Overloads: noise(state: uint32, x: float) -> float, noise(state: uint32, xy: vec2) -> float, noise(state:
-    uint32, xyz: vec3) -> float, noise(state: uint32, xyzt: vec4) -> float.
     """
 
-def pnoise(*args: Any, **keywords: Any) -> Any:
-    """`pnoise(...)`
+@_overload
+def noise(state: int, xy: _Vec2) -> float:
+    """`noise(state: uint32, x: float) -> float`
+    `noise(state: uint32, xy: vec2) -> float`
+    `noise(state: uint32, xyz: vec3) -> float`
+    `noise(state: uint32, xyzt: vec4) -> float`
+
+    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    """
+
+@_overload
+def noise(state: int, xyz: _Vec3) -> float:
+    """`noise(state: uint32, x: float) -> float`
+    `noise(state: uint32, xy: vec2) -> float`
+    `noise(state: uint32, xyz: vec3) -> float`
+    `noise(state: uint32, xyzt: vec4) -> float`
+
+    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    """
+
+@_overload
+def noise(state: int, xyzt: _Vec4) -> float:
+    """`noise(state: uint32, x: float) -> float`
+    `noise(state: uint32, xy: vec2) -> float`
+    `noise(state: uint32, xyz: vec3) -> float`
+    `noise(state: uint32, xyzt: vec4) -> float`
+
+    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    """
+
+@_overload
+def pnoise(state: int, x: float, px: int) -> float:
+    """`pnoise(state: uint32, x: float, px: int) -> float`
+    `pnoise(state: uint32, xy: vec2, px: int, py: int) -> float`
+    `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
+    `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
 
     Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
-    Overloads: pnoise(state: uint32, x: float, px: int) -> float, pnoise(state: uint32, xy: vec2, px: int, py: int)
-    -> float, pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float, pnoise(state: uint32, xyzt:
-    vec4, px: int, py: int, pz: int, pt: int) -> float.
     """
 
-def curlnoise(*args: Any, **keywords: Any) -> Any:
-    """`curlnoise(...)`
+@_overload
+def pnoise(state: int, xy: _Vec2, px: int, py: int) -> float:
+    """`pnoise(state: uint32, x: float, px: int) -> float`
+    `pnoise(state: uint32, xy: vec2, px: int, py: int) -> float`
+    `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
+    `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
+
+    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    """
+
+@_overload
+def pnoise(state: int, xyz: _Vec3, px: int, py: int, pz: int) -> float:
+    """`pnoise(state: uint32, x: float, px: int) -> float`
+    `pnoise(state: uint32, xy: vec2, px: int, py: int) -> float`
+    `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
+    `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
+
+    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    """
+
+@_overload
+def pnoise(state: int, xyzt: _Vec4, px: int, py: int, pz: int, pt: int) -> float:
+    """`pnoise(state: uint32, x: float, px: int) -> float`
+    `pnoise(state: uint32, xy: vec2, px: int, py: int) -> float`
+    `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
+    `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
+
+    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    """
+
+@_overload
+def curlnoise(state: int, xy: _Vec2, octaves: int = ..., lacunarity: float = ..., gain: float = ...) -> vec2:
+    """`curlnoise(state: uint32, xy: vec2, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec2`
+    `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
+    `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
 
     The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
-    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude. Overloads:
-    curlnoise(state: uint32, xy: vec2, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5)
-    -> vec2, curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain:
-    float = 0.5) -> vec3, curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float =
-    2.0, gain: float = 0.5) -> vec3.
+    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
+    """
+
+@_overload
+def curlnoise(state: int, xyz: _Vec3, octaves: int = ..., lacunarity: float = ..., gain: float = ...) -> vec3:
+    """`curlnoise(state: uint32, xy: vec2, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec2`
+    `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
+    `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
+
+    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
+    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
+    """
+
+@_overload
+def curlnoise(state: int, xyzt: _Vec4, octaves: int = ..., lacunarity: float = ..., gain: float = ...) -> vec3:
+    """`curlnoise(state: uint32, xy: vec2, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec2`
+    `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
+    `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
+
+    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
+    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
     """

@@ -7,6 +7,8 @@ import pickle
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxwarp as wp
@@ -28,6 +30,17 @@ def doubles(x: wp.array[float], y: wp.array[float]):
     y[i] = twice(x[i])
 
 
+@wp.jax_kernel(outputs="y")
+def tripled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 3.0 * x[i]
+
+
+@wp.jax_callable(outputs="y")
+def doubled(x: wp.array[float], y: wp.array[float]):
+    wp.launch(doubles, x.shape, [x, y])
+
+
 class Kernels:
     @wp.kernel
     def halves(x: wp.array[float], y: wp.array[float]):
@@ -42,6 +55,26 @@ def test_what_a_module_defines(protocol):
     for made in (doubles, twice):
         assert pickle.loads(pickle.dumps(made, protocol)) is made
         assert copy.copy(made) is copy.deepcopy([made])[0] is made
+
+
+@pytest.mark.parametrize("call", [tripled, doubled])
+def test_decorated_functions(call):
+    call(jnp.ones(2))
+    assert pickle.loads(pickle.dumps(call)) is call
+    assert copy.copy(call) is copy.deepcopy([call])[0] is call
+    assert pickle.loads(pickle.dumps(tripled.kernel)) is tripled.kernel
+
+
+@pytest.mark.parametrize("outputs", [None, "y", ("y",)])
+def test_calls_of_kernels(outputs):
+    call = wp.jax_kernel(doubles, outputs=outputs, launch_dims=1)
+    expected = jax.tree.leaves(call(jnp.ones(3)))[0].tolist()
+    again = pickle.loads(pickle.dumps(call))
+    assert again.kernel is doubles
+    assert type(again(jnp.ones(3))) is type(call(jnp.ones(3)))
+    assert jax.tree.leaves(again(jnp.ones(3)))[0].tolist() == expected == [2]
+    twice_over = pickle.loads(pickle.dumps(wp.jax_kernel(tripled.kernel, outputs="y")))
+    assert twice_over(jnp.ones(1)).tolist() == [3]
 
 
 def test_in_another_process(tmp_path):

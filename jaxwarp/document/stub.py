@@ -7,15 +7,16 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxwarp import config
 from jaxwarp.arrays.create import ArrayOptions
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.constants import CONSTANTS
+from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS
-from jaxwarp.builtins.language.short_names import AGGREGATES
+from jaxwarp.document import calls, typed
 from jaxwarp.document.tables import PACKAGE, summary
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.host import idle
@@ -30,11 +31,30 @@ _STUB_HEAD = '''\
 """Type stub of the package, generated from the tables and the package: `python -m jaxwarp.document` writes it."""
 
 # ruff: noqa
-# pyright: reportSelfClsParameterName=false
+# pyright: reportSelfClsParameterName=false, reportIncompatibleMethodOverride=false
+# pyright: reportIncompatibleVariableOverride=false, reportInconsistentOverload=false
+# pyright: reportInvalidTypeVarUse=false
 
 import builtins
-from collections.abc import Collection
-from typing import Annotated, Any, Generic, Iterator, List, Literal, Tuple, TypeVar
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Iterator,
+    List,
+    Literal,
+    ParamSpec,
+    Self,
+    Tuple,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
+from typing import Type as type_
+from typing import overload as _overload
 
 import jax
 import numpy as np
@@ -53,23 +73,29 @@ class _Value:
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> Any: ...
-    def __add__(self, other: Any) -> Any: ...
-    def __sub__(self, other: Any) -> Any: ...
+    def __add__(self, other: Any) -> Self: ...
+    def __sub__(self, other: Any) -> Self: ...
     def __mul__(self, other: Any) -> Any: ...
     def __rmul__(self, other: Any) -> Any: ...
     def __matmul__(self, other: Any) -> Any: ...
     def __truediv__(self, other: Any) -> Any: ...
     def __rtruediv__(self, other: Any) -> Any: ...
     def __mod__(self, other: Any) -> Any: ...
-    def __neg__(self) -> Any: ...
-    def __pos__(self) -> Any: ...
-    def __invert__(self) -> Any: ...
+    def __neg__(self) -> Self: ...
+    def __pos__(self) -> Self: ...
+    def __invert__(self) -> Self: ...
 
 class array(Generic[_T]):
     """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`; outside of kernels, of data:
     `array([1.0, 2.0], dtype=float)`."""
 
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
+    # A field of a struct: a value of JAX, NumPy or ours.
+    @_overload
+    def __get__(self, instance: None, owner: Any = ...) -> array[_T]: ...
+    @_overload
+    def __get__(self, instance: object, owner: Any = ...) -> Any: ...
+    def __set__(self, instance: Any, value: Any) -> None: ...
     def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
     def __iter__(self) -> Iterator[Any]: ...
     def __jax_array__(self) -> jax.Array: ...
@@ -114,10 +140,10 @@ Scalar = Any
 # An argument that a function advances has the type that it names.
 ref = Annotated[_T, "advanced"]
 
-class array1d(array[_T]): ...
-class array2d(array[_T]): ...
-class array3d(array[_T]): ...
-class array4d(array[_T]): ...
+array1d = array
+array2d = array
+array3d = array
+array4d = array
 
 class indexedarray(array[_T]):
     """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
@@ -125,19 +151,10 @@ class indexedarray(array[_T]):
 
     def __init__(self, data: Any = ..., indices: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
 
-class indexedarray1d(indexedarray[_T]): ...
-class indexedarray2d(indexedarray[_T]): ...
-class indexedarray3d(indexedarray[_T]): ...
-class indexedarray4d(indexedarray[_T]): ...
-
-class _Scalar:
-    """A scalar type; in a kernel, calling it converts."""
-
-    name: str
-    kind: str
-    bits: Any
-    numpy: Any
-    def __new__(cls, value: Any = ...) -> Any: ...
+indexedarray1d = indexedarray
+indexedarray2d = indexedarray
+indexedarray3d = indexedarray
+indexedarray4d = indexedarray
 
 '''
 
@@ -174,15 +191,14 @@ def stub() -> str:
     imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES if package != "config"]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
+    imports += ["from jaxwarp.ffi.launch.calls.options import Mode, VmapMethod"]
     imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
     parts = [
         _STUB_HEAD,
         "".join(f"{line}\n" for line in sorted(imports)),
         _STUB_CLASSES.replace("@MEMBERS@", _members()),
     ]
-    scalars = [t.name for t in SCALARS if t is not bool_]
-    parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
-    parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
+    parts += [typed.scalars(), typed.classes(), calls.stub_of_calls()]
     parts += [_stub_config(), *(f"{line}\n" for line in assignments)]
     parts += [f"{name} = errors.{kind.__name__}\n" for name, kind in ERRORS.items()]
     parts += [f"{name}: float\n" for name in CONSTANTS]
@@ -233,7 +249,7 @@ def _public_statements(source: str) -> tuple[list[str], list[str]]:
     imports, assignments = [], []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom):
-            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS, "config")
+            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS, *calls.DECLARED, "config")
             names = [a for a in node.names if a.asname == a.name and a.name not in hidden]
             imports += [f"from {node.module} import {a.name} as {a.name}" for a in names]
         elif isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
@@ -254,30 +270,29 @@ def _single_assignments(node: ast.Assign) -> list[str]:
     return [ast.unparse(node)]
 
 
-def _callables() -> Iterable[tuple[str, str, str]]:
+def _callables() -> Iterable[tuple[str, Sequence[str], str]]:
     for name, intrinsic in INTRINSICS.items():
-        yield name, intrinsic.signature or f"{name}(...)", intrinsic.doc
+        yield name, [intrinsic.signature or f"{name}(...)"], intrinsic.doc
     for name, function in FUNCTIONS.items():
-        if function.also or function.targets:
-            others = ", ".join([*function.also, *function.targets])
-            yield name, f"{name}(...)", f"{function.doc} Overloads: {function.signature}; arguments named {others}."
-        else:
-            yield name, function.signature, function.doc
+        yield name, _forms(name, function), function.doc
     for name in (n for names in LIBRARY.values() for n in names):
-        several = signatures(name)
-        shown = several[0] if len(several) == 1 else f"{name}(...)"
-        yield name, shown, summary(name) if len(several) == 1 else f"{summary(name)} Overloads: {', '.join(several)}."
+        yield name, signatures(name), summary(name)
 
 
-def _stub_function(name: str, signature: str, doc: str) -> str:
-    inside = signature[len(name) + 1 : signature.rindex(")")]
-    if "..." in inside.replace("= ...", ""):
-        parameters = "*args: Any, **keywords: Any"
-    else:
-        parameters = re.sub(r": (?:\w+\[[^\]]*\]|[^,=]+?)(?= =|,|$)", ": Any", inside)
-        parameters = ", ".join(p if ":" in p else f"{p}: Any" for p in parameters.split(", ") if p)
+def _forms(name: str, function: Function) -> list[str]:
+    """The signatures of a function: with each other name of an argument, and with places for its results."""
+    forms = [function.signature]
+    forms += [re.sub(rf"\b{known}:", f"{also}:", function.signature) for also, known in function.also.items()]
+    if function.targets:
+        inside = function.signature[len(name) + 1 : function.signature.rindex(")")]
+        forms.append(f"{name}({inside}, {', '.join(f'{target}: Any' for target in function.targets)}) -> None")
+    return forms
+
+
+def _stub_function(name: str, forms: Sequence[str], doc: str) -> str:
     quoted = doc.replace("\\", "\\\\").replace('"""', "'''")
-    return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
+    shown = "\n    ".join(f"`{form}`" for form in forms)
+    return typed.typed_function(name, forms, f'    """{shown}\n\n    {_wrapped(quoted)}\n    """\n')
 
 
 def _stub_config() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -62,6 +62,17 @@ class Bvh:
     names: wp.array[int]
     roots: wp.array[int]
 
+    if TYPE_CHECKING:  # checkers would make it of the fields
+
+        def __init__(
+            self,
+            lowers: Any,
+            uppers: Any,
+            constructor: Any = None,
+            groups: Any = None,
+            leaf_size: Any = None,
+        ) -> None: ...
+
     @property
     def id(self) -> Any:
         """A number that names the tree, for kernels that take `uint64`; 0 is none. In JAX, the tree itself."""
@@ -92,7 +103,7 @@ class Bvh:
 
 setattr(Bvh, HANDLE, True)
 give_ids(Bvh, Named(frozenset(("groups", "names", "roots")), {"first": 2}))
-Bvh._HINT = "bvh.refit(lowers, uppers) is the tree over other boxes"
+setattr(Bvh, "_HINT", "bvh.refit(lowers, uppers) is the tree over other boxes")  # noqa: B010 - no type knows it
 
 
 @boundary

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import jaxwarp as wp
 from jaxwarp.geometry.bvh import Bvh
 from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane, root_node
@@ -25,6 +28,10 @@ class BvhQuery:
     trail: int
     place: int  # the next one in the leaf being looked through
     stop: int
+
+    if TYPE_CHECKING:  # kernels go over it: see func_next
+
+        def __iter__(self) -> Iterator[int]: ...
 
 
 @wp.func

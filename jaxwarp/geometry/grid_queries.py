@@ -9,7 +9,8 @@ and the rest where the grid repeats. Of one group, each cell is a run.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import jaxwarp as wp
 from jaxwarp.geometry.cells import cell_of, repeated
@@ -40,6 +41,10 @@ class HashGridQuery:
     def __class_getitem__(cls, dtype: Any) -> Any:
         """Itself: queries of any precision are one type."""
         return cls
+
+    if TYPE_CHECKING:  # kernels go over it: see func_next
+
+        def __iter__(self) -> Iterator[int]: ...
 
 
 @wp.func

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
@@ -85,6 +85,10 @@ class HashGrid:
 
     build = _Build()
 
+    if TYPE_CHECKING:  # checkers would make it of the fields
+
+        def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None) -> None: ...
+
     @property
     def id(self) -> Any:
         """A number that names the grid, for kernels that take `uint64`; 0 is none. In JAX, the grid itself."""
@@ -123,7 +127,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
 
 setattr(HashGrid, HANDLE, True)
 give_ids(HashGrid, Named(frozenset(("groups", "points")), dict.fromkeys(("dim_x", "dim_y", "dim_z"), 1)))
-HashGrid._HINT = "make another HashGrid; grid.build(points, radius) sets what it holds"
+setattr(HashGrid, "_HINT", "make another HashGrid; grid.build(points, radius) sets what it holds")  # noqa: B010 - no type knows it
 setattr(HashGrid, ABSENT_HINTS, {"points": "a grid has points if it is made of float32 in JAX: pass them beside it"})
 HashGrid.__init__ = _init
 

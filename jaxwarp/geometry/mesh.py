@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
@@ -69,6 +69,19 @@ class Mesh:
     corners: wp.array[wp.mat33]  # of the faces, in the order of the tree
     winding_balls: wp.array[wp.vec4]  # around the faces below each node, and what is summed over them; or None
     winding_moments: wp.array[Moments]  # pyright: ignore[reportInvalidTypeForm]
+
+    if TYPE_CHECKING:  # checkers would make it of the fields
+
+        def __init__(
+            self,
+            points: Any,
+            indices: Any,
+            velocities: Any = None,
+            support_winding_number: bool = False,
+            bvh_constructor: Any = None,
+            bvh_leaf_size: Any = None,
+            groups: Any = None,
+        ) -> None: ...
 
     @property
     def id(self) -> Any:
@@ -174,7 +187,7 @@ def _setattr(self: Mesh, name: str, value: Any) -> None:
 
 Mesh.__init__ = _init
 Mesh.__setattr__ = _setattr
-Mesh._SETTABLE = "points", "velocities"
+setattr(Mesh, "_SETTABLE", ("points", "velocities"))  # noqa: B010 - no type knows it
 guarded(Mesh)
 
 

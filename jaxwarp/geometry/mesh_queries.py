@@ -9,6 +9,9 @@ and vertices are those of plain code, of every order, and 0 where nothing is fou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import jaxwarp as wp
 from jaxwarp.geometry.bvh_queries import (
     BvhQuery,
@@ -135,6 +138,10 @@ class MeshQueryRayAll:
     max_t: float
     root: int
     last: int  # the one of the mesh's `corners` that was crossed last
+
+    if TYPE_CHECKING:  # kernels go over it: see func_next
+
+        def __iter__(self) -> Iterator[int]: ...
 
 
 @wp.func
@@ -310,6 +317,10 @@ class MeshQuery:
     mesh: Mesh
     boxes: BvhQuery
     radius: float
+
+    if TYPE_CHECKING:  # kernels go over it: see func_next
+
+        def __iter__(self) -> Iterator[int]: ...
 
 
 MeshQueryAABB = MeshQuery

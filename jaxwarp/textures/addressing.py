@@ -107,7 +107,7 @@ def closest_cell(u: float, base: int, size: int, mode: int, is_normalized: bool)
 
 @wp.func
 def cell_of(u: float, base: int, size: int, mode: int, is_normalized: bool, filter_mode: int) -> Cell:
-    found = Cell()
+    found = Cell()  # pyright: ignore[reportCallIssue]
     if filter_mode == LINEAR:
         found = linear_cell(u, base, size, mode, is_normalized)
     else:

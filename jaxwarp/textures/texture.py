@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import jax
 import numpy as np
@@ -81,6 +81,29 @@ class Texture:
 
     ndim: ClassVar[int] = 0
 
+    if TYPE_CHECKING:  # checkers would make it of the fields
+
+        def __init__(  # noqa: PLR0913 - as Warp has it
+            self,
+            data: Any = None,
+            width: int = 0,
+            height: int = 0,
+            depth: int = 0,
+            num_channels: int = 0,
+            dtype: Any = None,
+            filter_mode: Any = None,
+            address_mode: Any = ...,
+            address_mode_u: Any = None,
+            address_mode_v: Any = None,
+            address_mode_w: Any = None,
+            normalized_coords: bool = True,
+            num_mip_levels: int = 1,
+            mip_filter_mode: Any = None,
+            device: Any = None,
+            surface_access: bool = False,
+            cuda_array: int = 0,
+        ) -> None: ...
+
     @property
     def id(self) -> Any:
         """The number by which kernels find the texture, outside of JAX; in JAX, where it is a value, itself."""
@@ -115,7 +138,8 @@ class Texture:
         if self.is_mipmapped:
             count = math.prod(sizes)
             first = first[:count] if isinstance(first, LiveArray) else first[..., :count, :]
-        return first.reshape(*batch, *reversed(sizes), self.num_channels)
+        image: Any = first
+        return image.reshape(*batch, *reversed(sizes), self.num_channels)
 
     @boundary
     def replace(self, data: Any) -> Any:
@@ -204,17 +228,26 @@ class Texture1D(Texture):
     __doc__ = Texture.__doc__
     ndim: ClassVar[int] = 1
 
+    if TYPE_CHECKING:
+        __init__ = Texture.__init__
+
 
 @wp.struct
 class Texture2D(Texture):
     __doc__ = Texture.__doc__
     ndim: ClassVar[int] = 2
 
+    if TYPE_CHECKING:
+        __init__ = Texture.__init__
+
 
 @wp.struct
 class Texture3D(Texture):
     __doc__ = Texture.__doc__
     ndim: ClassVar[int] = 3
+
+    if TYPE_CHECKING:
+        __init__ = Texture.__init__
 
 
 def _misfit(texture: Texture, role: str, other: Any, image: contents.Image) -> KernelValueError:
@@ -327,7 +360,7 @@ for _kind in (Texture1D, Texture2D, Texture3D):
 for _kind in (Texture, Texture1D, Texture2D, Texture3D):
     setattr(_kind, HANDLE, True)
     _kind.__init__ = _init
-    _kind._HINT = "make another texture: texture.replace(data)"
+    setattr(_kind, "_HINT", "make another texture: texture.replace(data)")  # noqa: B010 - no type knows it
     guarded(_kind)
 
 

@@ -128,6 +128,19 @@ def test_names_that_do_not_fit():
     refused(plain, "@jaxwarp.jax_kernel(outputs='b')", _plain())
 
 
+def test_the_hint_for_an_output_that_is_missing_has_the_option_that_was_used():
+    @wp.kernel
+    def split(x: wp.array[float], low: wp.array[float], high: wp.array[float]):
+        i = wp.tid()
+        low[i] = wp.min(x[i], 0.0)
+        high[i] = wp.max(x[i], 0.0)
+
+    for options, hint in (({"outputs": "high"}, "outputs=('low', 'high')"), ({}, "jax_kernel(split, num_outputs=2)")):
+        with pytest.raises(KernelTypeError) as caught:
+            wp.jax_kernel(split, **options)(X)
+        assert caught.value.hint == f"the kernel writes to low, high: {hint}"
+
+
 def _plain():
     def plain(a: wp.array[float], b: wp.array[float]):
         b[wp.tid()] = a[wp.tid()]

@@ -86,7 +86,7 @@ class Tape(Recording):
         finally:
             self._end()
 
-    def record_func(self, backward: Callable[[], Any], arrays: Sequence[HostArray]) -> None:
+    def record_func(self, backward: Callable[[], Any], arrays: Any) -> None:
         """Records a way back through what the tape does not record (`launch(..., record_tape=False)`).
 
         Args:
@@ -207,7 +207,7 @@ class Tape(Recording):
         return made
 
     @property
-    def gradients(self) -> dict[HostArray, HostArray]:
+    def gradients(self) -> dict[Any, Any]:
         """The gradients of the arrays in recorded launches and copies that have one."""
         return {a: a.grad for a in self._arrays.values() if a.grad is not None}
 
@@ -229,7 +229,7 @@ class Tape(Recording):
         self.__init__()
 
     @located_call
-    def backward(self, loss: HostArray | None = None, grads: Mapping[HostArray, Any] | None = None) -> None:
+    def backward(self, loss: Any = None, grads: Mapping[Any, Any] | None = None) -> None:
         """Adds derivatives to the gradients of the arrays that have one.
 
         Args:

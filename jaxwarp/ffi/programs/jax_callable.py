@@ -44,6 +44,7 @@ from jaxwarp.ffi.programs.declared import DeclaredFunction
 from jaxwarp.ffi.programs.python_call import PythonParameter, Static, bind_call, make_call, require_nothing
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, tracing
+from jaxwarp.frontend.text.functions import named
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.fork_guard import require_jax
@@ -142,6 +143,7 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
     if func is None and outputs is not None:
         del given["func"]
         return lambda function: jax_callable(function, **given)
+    given.pop("func", None)
     if not callable(func) or isinstance(func, Kernel):
         hint = "use jax_kernel for a kernel" if isinstance(func, Kernel) else None
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
@@ -166,6 +168,7 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
     if function.takes_structs:
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda function: made(function, assign_roles(function, num_outputs, in_outs))
+    call.options = given
     return call
 
 
@@ -259,6 +262,8 @@ class JaxCallable:
         self.func = func = function.func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
         self.__doc__ = func.__doc__
+        self.__module__ = getattr(func, "__module__", __name__)
+        self.options: dict[str, Any] = {}  # that `jax_callable` was given
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
         self._declared = function
@@ -278,6 +283,13 @@ class JaxCallable:
 
     def __repr__(self) -> str:
         return f"<jax_callable {self.__name__}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A decorated function by its name, as functions are; another call by its function and options."""
+        key = getattr(self.func, "__qualname__", "")
+        if named(self.__module__, key) is self:
+            return key
+        return functools.partial(jax_callable, **self.options), (self.func,)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -16,14 +16,22 @@ from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
 
 
+def named(module: str, key: str) -> Any:
+    """Return what a module has under a qualified name; None if it has nothing."""
+    found: Any = sys.modules.get(module)
+    for part in key.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 class PickledByName:
     """A decorated function, which is pickled by its name, as functions are, and is its own copy."""
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         key, module = getattr(self, "key", ""), self.__module__
-        found: Any = sys.modules.get(module)
-        for part in key.split("."):
-            found = getattr(found, part, None)
+        found = named(module, key)
+        if getattr(found, "kernel", None) is self:  # under a decorator that made a call of JAX of it
+            return getattr, (found, "kernel")
         if found is not self:
             raise pickle.PicklingError(
                 f"{self!r} cannot be pickled: that is done by name, and {module}.{key} is something else; define it at"

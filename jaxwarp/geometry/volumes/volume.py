@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +74,10 @@ class Volume(Inspected, Rebuilt):
 
     CLOSEST: ClassVar[int] = 0
     LINEAR: ClassVar[int] = 1
+
+    if TYPE_CHECKING:  # checkers would make it of the fields
+
+        def __init__(self, data: Any, copy: bool = True) -> None: ...
 
     @property
     def id(self) -> Any:
@@ -308,7 +312,7 @@ class Volume(Inspected, Rebuilt):
 setattr(Volume, HANDLE, True)
 _OPTIONAL = ("entries", "index", "scalars", "vec3s", "vec4s")
 give_ids(Volume, Named(frozenset(_OPTIONAL)))
-Volume._HINT = "volume = volume.replace(bricks=...)"
+setattr(Volume, "_HINT", "volume = volume.replace(bricks=...)")  # noqa: B010 - no type knows it
 _VALUES = "the volume has values of another type, or indices only: volume.dtype says which"
 setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALUES))
 

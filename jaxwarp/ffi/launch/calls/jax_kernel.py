@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from typing import overload as _typing_overload
 
@@ -58,6 +59,7 @@ from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.sharding import ShardingRule, fit_factors, parse_rule, require_splits
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec
+from jaxwarp.frontend.text.functions import named
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
@@ -201,6 +203,7 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
         del given["kernel"]
         return lambda function: jax_kernel(_kernel(function, outputs, scope), **given)
     kernel = _kernel(kernel, outputs, scope)
+    given.pop("kernel", None)
     num_outputs = count_outputs(f"kernel {kernel.name}", num_outputs, outputs)
     require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
     where = f"kernel {kernel.name}"
@@ -225,6 +228,7 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
     if kernel.takes_structs:
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
+    call.options = given
     return call
 
 
@@ -273,6 +277,7 @@ class JaxKernel:
     ):
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
+        self.__module__ = kernel.__module__
         self.__doc__ = getattr(kernel, "__doc__", None)
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
@@ -288,10 +293,17 @@ class JaxKernel:
         # Of a kernel that leaves open what may be a struct: the same call, of the kernel that takes structs there.
         self.remade: Callable[[Kernel], JaxKernel] | None = None
         self._others: dict[Kernel, JaxKernel] = {}
+        self.options: dict[str, Any] = {}  # that `jax_kernel` was given
         self._require_options(defaults)
 
     def __repr__(self) -> str:
         return f"<jax_kernel {self.__name__}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A decorated function by its name, as functions are; another call by its kernel and options."""
+        if named(self.kernel.__module__, self.kernel.key) is self:
+            return self.kernel.key
+        return partial(jax_kernel, **self.options), (self.kernel,)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -378,6 +390,9 @@ class JaxKernel:
         if count <= outputs or given != len(self._arguments) - count:
             return None
         names = ", ".join(a.name for a in self._arguments[-count:])
+        if self.options.get("outputs") is not None:
+            listed = ", ".join(repr(a.name) for a in self._arguments[-count:])
+            return f"the kernel writes to {names}: outputs=({listed})"
         return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
 
     def _forgotten_updates(self, given: int, hint: str | None) -> str | None:
