@@ -67,7 +67,8 @@ def _is_sum(op: Op | None, param: Value, uses: Counter[Value]) -> bool:
     """Return whether `op` adds to `param`, and nothing else reads that."""
     if not isinstance(op, Call) or uses[param] != 1 or op.result.type.is_half:
         return False
-    return (op.builtin.name == "add" and param in op.args) or (op.builtin.name == "fma" and op.args[2] is param)
+    name, args = op.builtin.name, op.args
+    return (name == "add" and param in args) or (name == "sub" and args[0] is param) or (name == "fma" and args[2] is param)
 
 
 def _extremum(

@@ -1,6 +1,6 @@
 """Places of the arrays of a thread's own, when a block of threads works for it.
 
-* A copy with each thread: what only code stores to that all threads run alike.
+* A copy with each thread: what only code stores to that all threads run alike, and all load alike.
 * Registers: what is only met element by element, always by the thread that has the element.
 * Shared memory: the rest.
 """
@@ -88,10 +88,11 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         else:
             patterns[param] = pattern
     _agree(places, patterns)
-    for nest in nests.found.values():
+    closed = [nest for nest in nests.found.values() if not nest.is_open]
+    for nest in closed:
         own = Span(tuple(map(len, nest.ranges)), tuple(range(len(nest.ranges))), is_own=True)
         places.spans.setdefault(nest, own)
-    products = {places.spans[nest].shape for nest in nests.found.values() if _is_product(nest, places, nests)}
+    products = {places.spans[nest].shape for nest in closed if _is_product(nest, places, nests)}
     for span in places.spans.values():
         shape = span.shape
         places.mappings[shape] = patched(shape, threads) if shape in products else Mapping(shape, threads)
@@ -105,8 +106,9 @@ def _is_product(nest: Nest, places: Places, nests: Nests) -> bool:
 
 
 def _is_copied(param: Param, found: list[Access], nests: Nests) -> bool:
-    stores = [op for op in found if not isinstance(op, Load)]
-    return elements(param) <= _MOST_COPIED and all(op not in nests.of for op in stores)
+    if elements(param) > _MOST_COPIED or any(op in nests.of for op in found if not isinstance(op, Load)):
+        return False
+    return not any(nests.of_value(i, nests.of[op]) for op in found if op in nests.of for i in op.indices)
 
 
 def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span] | None:
@@ -124,6 +126,8 @@ def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span
             if not known or not isinstance(op, Load):
                 return None
             continue
+        if nest.is_open:
+            return None
         box = tuple(_along(op.indices[axis], nest, nests) for axis in axes)
         loops = [at for at in box if at is not None and at >= 0]
         if None in box or sorted(loops) != list(range(len(nest.loops))):
