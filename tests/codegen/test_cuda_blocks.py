@@ -92,12 +92,57 @@ y[0] = total[0][0] + total[0][2]
 wp.tile_store(vectors, v + wp.tile_broadcast(total, shape=({n},)))
 """,
 }
+SYMMETRIC = """
+t = wp.tile_load(m, shape=({n}, {n}))
+a = wp.tile_matmul(t, wp.tile_transpose(t)) + wp.tile_full(shape=({n}, {n}), value=0.25, dtype=float)
+a = wp.tile_diag_add(a, wp.tile_full(shape={n}, value=float({n}), dtype=float))
+"""
+# Loops over the rest of a row or column: what is stored to there, and loaded, was stored to by others before.
+FACTORS = {
+    "lower": """
+l = wp.tile_cholesky(a)
+wp.tile_store(y, wp.tile_cholesky_solve(l, wp.tile_load(x, shape={n})))
+wp.tile_store(m, l)
+""",
+    "upper": """
+wp.tile_cholesky_inplace(a, fill_mode="upper")
+b = wp.tile_load(m, shape=({n}, 5), offset=(1, 2))
+wp.tile_store(m, wp.tile_cholesky_solve(a, b, fill_mode="upper"))
+column = wp.tile_load(x, shape={n})
+wp.tile_lower_solve_inplace(wp.tile_transpose(a), column)
+wp.tile_upper_solve_inplace(a, column)
+wp.tile_store(y, column)
+""",
+    "gauss": """
+for k in range({n}):
+    pivot = a[k, k]
+    for r in range(k + 1, {n}):
+        factor = a[r, k] / pivot
+        a[r, k] = factor
+        for c in range(k + 1, {n}):
+            a[r, c] = a[r, c] - factor * a[k, c]
+wp.tile_store(m, a)
+""",
+    "outer": """
+for k in range({n}):
+    for r in range({n} - 1, k, -1):
+        a[r, k] = a[r, k] / a[k, k]
+    for r in range(k + 1, {n}):
+        for c in range(k + 1, {n}):
+            a[r, c] = a[r, c] - a[r, k] * a[k, c]
+total = float(0.0)
+for k in range(wp.min(y.shape[0], {n}), 0, -2):
+    y[k - 1] = a[k - 1, 0] * 2.0
+wp.tile_store(m, a)
+""",
+}
 EXTENTS = (1, 2, 31, 32, 33, 64, 65)
 ARGUMENTS = "x: wp.array[float], y: wp.array[float], m: wp.array2d[float], vectors: wp.array[wp.vec3]"
 
 
 def made(name: str, n: int) -> Kernel:
-    kernel = body_kernel(ARGUMENTS, BODIES[name].replace("{n}", str(n)), HALF_OF)
+    body = BODIES[name] if name in BODIES else SYMMETRIC + FACTORS[name]
+    kernel = body_kernel(ARGUMENTS, body.replace("{n}", str(n)), HALF_OF)
     return replace(prepare(kernel.specialize(), fma=False), name=f"{name}_{n}")
 
 
@@ -134,6 +179,21 @@ def test_a_block_of_threads_has_the_values_of_one_thread(always: None, name: str
         for a, b in both(kernel, code, 1):
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6, err_msg=f"{kernel.name}\n{code.source}")
             if name == "extremes":
+                assert same_values(a, b), code.source
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_and_solutions(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outer loop by all threads in order, the inner ones divided; by one warp and several."""
+    monkeypatch.setattr(planning, "LEAST_OF_REST", 1)
+    kernels = [made(name, n) for n in (2, 31, 65)]
+    codes = [print_cuda(kernel) for kernel in kernels]
+    assert [code.threads for code in codes[1:]] == [32, codes[2].threads] and codes[2].threads > 32
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        for a, b in both(kernel, code, 1):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=f"{kernel.name}\n{code.source}")
+            if name in ("gauss", "outer"):
                 assert same_values(a, b), code.source
 
 
@@ -211,11 +271,11 @@ wp.tile_store(tail, wp.tile_load(tail, shape=(64,)) + wp.tile_ones(shape=(64,), 
         assert all(same_values(a, b) for a, b in zip(got, expected, strict=True)), code.source
 
 
-@pytest.mark.parametrize("name", ["softmax", "turns", "product", "extremes"])
+@pytest.mark.parametrize("name", ["softmax", "turns", "product", "extremes", "lower", "outer"])
 def test_no_barrier_can_be_left_out(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "EACH", 1)
     monkeypatch.setattr(planning, "EACH_OF_PRODUCT", 8)
-    kernel = made(name, 65)
+    kernel = made(name, 65 if name in BODIES else 33)
     code = print_cuda(kernel)
     pieces = code.source.split("__syncthreads();")
     assert len(pieces) > 2

@@ -9,7 +9,7 @@ store to (`apart.py`): a column of a factor is made of those before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.integers.facts import Facts
@@ -214,7 +214,7 @@ class Nests:
             common = known if common is None else common & known
         return {index for _, index, _ in common or ()} >= set(indices)
 
-    def term(self, value: Value, indices: Sequence[Value], inside: set[Value]) -> tuple[Value, object] | None:
+    def term(self, value: Value, indices: Sequence[Value], inside: Collection[Value]) -> tuple[Value, object] | None:
         """Return the index of a loop that a value is a function of, different for each index; and which function."""
         if value in indices:
             return value, ()
@@ -239,7 +239,7 @@ class Nests:
                 )
         return None
 
-    def _is_fixed(self, value: Value, inside: set[Value], is_factor: bool) -> bool:
+    def _is_fixed(self, value: Value, inside: Collection[Value], is_factor: bool) -> bool:
         known = self.number(value)
         return bool(known) if is_factor else known is not None or value not in inside
 

@@ -44,6 +44,8 @@ class Places:
         threads: of a block.
         registers: the shape of the elements of those that lie in registers, and how many numbers each element is.
         shared: those in shared memory.
+        padded: those of them whose rows have one more element: threads of a warp that are at one column of many rows
+            meet other banks.
         spans: what the nests go over.
         mappings: of shapes, which thread has which elements.
     """
@@ -51,12 +53,18 @@ class Places:
     threads: int
     registers: dict[Param, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     shared: list[Param] = field(default_factory=list)
+    padded: set[Param] = field(default_factory=set[Param])
     spans: dict[Nest, Span] = field(default_factory=dict)
     mappings: dict[tuple[int, ...], Mapping] = field(default_factory=dict)
 
     @property
     def shared_bytes(self) -> int:
-        return sum(-(-elements(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
+        return sum(-(-self.room(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
+
+    def room(self, param: Param) -> int:
+        """Return the elements that an array in shared memory takes."""
+        count = elements(param)
+        return count + count // (param.shape[-1] or 1) if param in self.padded else count
 
     def mapping(self, nest: Nest) -> Mapping:
         return self.mappings[self.spans[nest].shape]
@@ -97,7 +105,24 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         shape = span.shape
         places.mappings[shape] = patched(shape, threads) if shape in products else Mapping(shape, threads)
     _limit(places)
+    places.padded.update(p for p in places.shared if _goes_down(p, accesses[p], places, nests))
     return places
+
+
+def _goes_down(param: Param, found: list[Access], places: Places, nests: Nests) -> bool:
+    """Return whether neighbouring threads are in neighbouring rows of an array, in one column, and share banks."""
+    if param.rank < 2 or (param.shape[-1] or 1) % 2 or param.dtype.bytes < 4:
+        return False
+    nested = [(op, nests.of[op]) for op in found if op in nests.of]
+    if any(product_in(nest, nests) is not None for _, nest in nested):
+        return False
+    for op, nest in nested:
+        last = len(nest.loops) - 1 if nest.is_open else places.spans[nest].box[-1]
+        if last >= 0:
+            depends = [nests.term(i, [nest.indices[last]], nests.varying) is not None for i in op.indices]
+            if any(depends[:-1]) and not depends[-1]:
+                return True
+    return False
 
 
 def _is_product(nest: Nest, places: Places, nests: Nests) -> bool:

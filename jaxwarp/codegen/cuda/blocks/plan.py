@@ -22,7 +22,7 @@ WORTH = 4
 # Operations that take a warp as long as a barrier, or as what it exchanges for a sum; not measured on a device.
 _WAIT = 8
 # Of a loop whose bounds move, like that over the rest of a column: a warp has too little to do. Not measured, either.
-_LEAST_OF_REST = 24
+LEAST_OF_REST = 24
 EACH = 32  # elements of a thread, at most where that can be
 MOST_THREADS = 256
 EACH_OF_PRODUCT = 64
@@ -64,7 +64,7 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
         return None
     work = _Work(kernel, nests)
     busiest = max(work.of, key=lambda nest: work.of[nest])
-    if busiest.is_open and busiest.most < _LEAST_OF_REST:
+    if busiest.is_open and busiest.most < LEAST_OF_REST:
         return None
     places = place_arrays(kernel, nests, _threads(nests, largest, busiest))
     if places is not None and places.shared_bytes > _SMALL_BYTES and not _products(nests):

@@ -48,6 +48,8 @@ class BlockPrinter(ControlPrinter):
         comments: bool,
     ):
         super().__init__(kernel, names, layout, ReductionPlan(), functions, comments)
+        for param in plan.places.padded:
+            layout.set_strides(param, (*param.shape[1:-1], (param.shape[-1] or 0) + 1))
         self.plan = plan
         self.lane = "(int)threadIdx.x"
         self._is_largest = "false"
@@ -59,7 +61,7 @@ class BlockPrinter(ControlPrinter):
     def arrays(self) -> list[str]:
         """Declarations of the arrays of the kernel's own, after all else is printed."""
         places, names = self.plan.places, self.layout.params
-        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{elements(p)}];" for p in places.shared]
+        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.room(p)}];" for p in places.shared]
         scratch = [
             f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
             for (cpp_type, _), name in self._scratch.items()
