@@ -5,6 +5,7 @@ The interpreter, where one thread does it all, says what they are: to the bit, b
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import hostcuda
@@ -19,6 +20,8 @@ from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import fix_rounding, prepare
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 HALF_OF = """
 @wp.func
@@ -150,7 +153,8 @@ def arrays(kernel: Kernel) -> list[np.ndarray]:
     """Numbers, among which extremes come twice, and as zeros of both signs."""
     rng = np.random.default_rng(5)
     shapes = {"x": (150,), "y": (70,), "m": (40, 40), "vectors": (66, 3)}
-    found = [np.round(rng.standard_normal(shapes[p.name]), 1).astype(np.float32) for p in kernel.params]
+    bases = [re.sub("_(ct|t)$", "", p.name) for p in kernel.params]
+    found = [np.round(rng.standard_normal(shapes[base]), 1).astype(np.float32) for base in bases]
     return [np.where(np.abs(a) < 0.2, np.copysign(np.float32(0), a), a) for a in found]
 
 
@@ -195,6 +199,28 @@ def test_factors_and_solutions(always: None, name: str, monkeypatch: pytest.Monk
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=f"{kernel.name}\n{code.source}")
             if name in ("gauss", "outer"):
                 assert same_values(a, b), code.source
+
+
+DERIVED = {
+    "softmax": 33, "views": 33, "turns": 65, "product": 19, "structs": 33, "lower": 9, "upper": 6, "outer": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["reverse", "forward"])
+def test_derivatives(always: None, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over elements are shared in both sweeps, and sums of cotangents; sums of the kernel stay in order."""
+    monkeypatch.setattr(planning, "LEAST_OF_REST", 1)
+    derive = {"reverse": adjoint, "forward": tangent}[way]
+    kernels = [
+        replace(prepare(derive(fix_rounding(made(name, n), fma=False), range(4), (1,)).kernel, fma=False), name=f"{name}_{way}")
+        for name, n in DERIVED.items()
+    ]
+    codes = [print_cuda(kernel) for kernel in kernels]
+    assert all(code.threads > 1 for code in codes)
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        for a, b in both(kernel, code, 1):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5, err_msg=f"{kernel.name}\n{code.source}")
 
 
 def test_numbers_of_all_types_and_nan(always: None) -> None:

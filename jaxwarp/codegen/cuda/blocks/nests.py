@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.integers.facts import Facts
+from jaxwarp.analysis.integers.ranges import all_of, is_inside
 from jaxwarp.codegen.cuda.blocks.apart import Elements
 from jaxwarp.codegen.cuda.blocks.folds import SUM, Fold, fold_of
 from jaxwarp.codegen.cuda.liveness import count_uses
@@ -35,6 +36,7 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )
+from jaxwarp.types import Scalar
 
 # Updates whose order does not matter where nobody reads what was there before.
 _IN_ANY_ORDER = ("add", "min", "max", "and", "or", "xor")
@@ -66,7 +68,8 @@ class Nest:
     @property
     def is_of_each_warp(self) -> bool:
         """Return whether each warp does all of it: a short sum, for which warps would wait longer for each other."""
-        return self.fold is not None and self.is_open and self.most <= _MOST_OF_WARP
+        is_short = self.fold is not None and self.is_open and self.most <= _MOST_OF_WARP
+        return is_short and not any(isinstance(op, (Store, Atomic)) for op in walk(self.loops[0].body))
 
     @property
     def is_open(self) -> bool:
@@ -124,7 +127,7 @@ class Nests:
         while (inner := self._loop_inside(chain)) is not None:
             chain.append(inner)
         if op.inits:
-            fold = fold_of(chain, self.defining, self._uses)
+            fold = fold_of(chain, self.defining, self._uses, may_store=self._are_independent(chain))
             made = self._made(chain, fold)
             return made if fold is not None and (fold.kind == SUM or not made.is_open) else None
         for depth in range(len(chain), 0, -1):
@@ -222,7 +225,7 @@ class Nests:
         if not isinstance(op, Call) or value not in inside:
             return None
         name = op.builtin.name
-        if len(op.args) == 1 and op.result.type.is_int and op.result.type.bits >= op.args[0].type.bits:
+        if len(op.args) == 1 and op.result.type.is_int and self._keeps_value(op.result.type, op.args[0]):
             inner = self.term(op.args[0], indices, inside) if op.builtin.typed else None
             return (inner[0], (name, op.result.type, inner[1])) if inner is not None else None
         if len(op.args) != 2 or name not in ("add", "sub", "mul"):
@@ -238,6 +241,10 @@ class Nests:
                     op.args[other] if fixed is None else fixed,
                 )
         return None
+
+    def _keeps_value(self, dtype: Scalar, value: Value) -> bool:
+        """Return whether different values of a cast's operand are different results."""
+        return dtype.bits >= value.type.bits or (value.type.is_int and is_inside(self.facts[value], all_of(dtype)))
 
     def _is_fixed(self, value: Value, inside: Collection[Value], is_factor: bool) -> bool:
         known = self.number(value)

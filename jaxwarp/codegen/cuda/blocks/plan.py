@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
+from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
@@ -35,11 +36,13 @@ class BlockPlan:
     """The way in which a block of threads does the work of one.
 
     Attributes:
+        kernel: what it is a plan of: the kernel, with nests that count up.
         nests: the loops that threads share.
         places: where arrays lie.
         barriers: the operations before which threads wait for each other.
     """
 
+    kernel: Kernel
     nests: Nests
     places: Places
     barriers: frozenset[Op]
@@ -51,10 +54,12 @@ class BlockPlan:
 
 def plan_block(kernel: Kernel) -> BlockPlan | None:
     """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all."""
-    ops = list(walk(kernel.body))
-    if not has_tiles(kernel) or not _is_uniform(kernel, ops):
+    if not has_tiles(kernel):
         return None
-    nests = Nests(kernel)
+    kernel = forwards(kernel, Nests(kernel))
+    ops, nests = list(walk(kernel.body)), Nests(kernel)
+    if not _is_uniform(kernel, ops, nests):
+        return None
     stored = {op.param for op in ops if isinstance(op, (Store, Atomic)) and op.param in kernel.params}
     # Threads that load what other blocks change may see different values, and part ways.
     if any(isinstance(op, Load) and op.param in stored and op not in nests.of for op in ops):
@@ -75,7 +80,7 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
     waits = barriers(kernel, nests, places)
     if sum(work.of.values()) < WORTH * work.alone(waits):
         return None
-    return BlockPlan(nests, places, waits)
+    return BlockPlan(kernel, nests, places, waits)
 
 
 def has_tiles(kernel: Kernel) -> bool:
@@ -83,13 +88,13 @@ def has_tiles(kernel: Kernel) -> bool:
     return any(isinstance(op, For) and op.over_tile for op in walk(kernel.body))
 
 
-def _is_uniform(kernel: Kernel, ops: list[Op]) -> bool:
+def _is_uniform(kernel: Kernel, ops: list[Op], nests: Nests) -> bool:
     """Return whether all threads of a block would take the same way: nothing that one of them has done tells."""
     used = count_uses(kernel)
     for op in ops:
         if isinstance(op, Tell) and op.kind != PRINT:
             return False
-        if isinstance(op, Atomic) and op.param in kernel.params and used[op.result]:
+        if isinstance(op, Atomic) and op.param in kernel.params and used[op.result] and op not in nests.of:
             return False
     return True
 
