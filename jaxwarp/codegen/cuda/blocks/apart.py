@@ -1,6 +1,7 @@
 """Elements that can be proved to be others: those of a column before the one that is stored to, and the like.
 
-An index is between two ends, each a value and a number: `k` of `for k in range(j)` is between 0 and j - 1, and is not j.
+An index is between two ends, each a value and a number: `k` of `for k in range(j)` is between 0 and j - 1, so it is
+not j.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Elements:
             a, b: the accesses.
             inside: values that may differ between the two times; those of loops around both do not.
         """
-        return any(self._less(x, y, inside) or self._less(y, x, inside) for x, y in zip(a.indices, b.indices, strict=True))
+        return any(
+            self._less(x, y, inside) or self._less(y, x, inside) for x, y in zip(a.indices, b.indices, strict=True)
+        )
 
     def _less(self, a: Value, b: Value, inside: Collection[Value]) -> bool:
         last, first = self._ends(a, inside)[1], self._ends(b, inside)[0]

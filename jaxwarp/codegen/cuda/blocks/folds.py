@@ -28,7 +28,9 @@ class Fold:
     kind: str
 
 
-def fold_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value], may_store: bool = False) -> Fold | None:
+def fold_of(
+    loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value], may_store: bool = False
+) -> Fold | None:
     """Return how loops, each right inside the one before, combine elements of tiles; None: they do something else.
 
     `may_store`: what else they do is independent of other iterations, as in the adjoint of a loop over elements, which
@@ -76,7 +78,11 @@ def _is_sum(op: Op | None, param: Value, uses: Counter[Value]) -> bool:
     if not isinstance(op, Call) or uses[param] != 1 or op.result.type.is_half:
         return False
     name, args = op.builtin.name, op.args
-    return (name == "add" and param in args) or (name == "sub" and args[0] is param) or (name == "fma" and args[2] is param)
+    return (
+        (name == "add" and param in args)
+        or (name == "sub" and args[0] is param)
+        or (name == "fma" and args[2] is param)
+    )
 
 
 def _extremum(

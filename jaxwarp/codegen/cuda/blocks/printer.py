@@ -181,7 +181,7 @@ class BlockPrinter(ControlPrinter):
 
     @contextmanager
     def each_open(self, nest: Nest) -> Iterator[str]:
-        """Loops over the iterations of a nest that a thread has: lanes share the last loop, and groups the one before."""
+        """Loops over the iterations that a thread has: lanes share the last loop, groups of them the one before."""
         before, depth = self.locals.occupants(), self.depth
         threads = WARP if nest.is_of_each_warp else self.plan.threads
         bounds = [[self.use_atom(v, "bound", x.loc) for v in (x.start, x.stop)] for x in nest.loops]
