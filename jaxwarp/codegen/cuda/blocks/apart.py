@@ -21,8 +21,8 @@ class _End(NamedTuple):
     offset: int
 
 
-class Elements:
-    """What is known of the indices of a kernel's elements."""
+class IndexEnds:
+    """Proofs that two accesses of a kernel are of different elements."""
 
     def __init__(self, ops: Iterable[Op], constants: Mapping[Value, bool | int | float]):
         self._constants = constants

@@ -53,12 +53,12 @@ class _Turner(Rewriter):
             self._dropped.add(cast)
         self._dropped.add(end)
         last = self._nests.number(end.args[0]) or 0
-        bounds = [Value(int32) for _ in range(3)]
-        for value, number in zip(bounds, (last - numbers[-1], last - numbers[0] + 1, 1), strict=True):
+        start, stop, step = Value(int32), Value(int32), Value(int32)
+        for value, number in ((start, last - numbers[-1]), (stop, last - numbers[0] + 1), (step, 1)):
             self.emit(Const(value, number))
         body = self.block(op.body)
         body = Block((element, *body.params[1:]), body.ops, body.results)
-        self.emit(For(op.results, *bounds, self.all(op.inits), body, op.over_tile, loc=op.loc))
+        self.emit(For(op.results, start, stop, step, self.all(op.inits), body, op.over_tile, loc=op.loc))
 
     def _from_the_end(self, loop: For) -> tuple[Call, range] | None:
         """Return the operation that makes a loop's index that of an element, and what the index goes over."""

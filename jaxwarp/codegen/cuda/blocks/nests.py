@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.integers.ranges import all_of, is_inside
-from jaxwarp.codegen.cuda.blocks.apart import Elements
+from jaxwarp.codegen.cuda.blocks.apart import IndexEnds
 from jaxwarp.codegen.cuda.blocks.folds import SUM, Fold, fold_of
 from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.ir.kernel import Kernel
@@ -93,7 +93,7 @@ class Nests:
         self._uses = count_uses(kernel)
         self.defining: dict[Value, Op] = {value: op for op in ops for value in op.defined}
         self.facts = Facts(kernel, None)
-        self.elements = Elements(ops, self.constants)
+        self.elements = IndexEnds(ops, self.constants)
         self.found: dict[For, Nest] = {}
         self._find(kernel.body)
         self.varying = frozenset(v for loop in self.found for v in _defined_in(loop))

@@ -151,7 +151,7 @@ class _Work:
         count = 0
         for op in block.ops:
             count += _WAIT * (op in waits)
-            if op in self._nests.found:
+            if isinstance(op, For) and op in self._nests.found:
                 count += _WAIT * (self._nests.found[op].fold is not None)
                 continue
             inner = [self._alone(b, waits) for b in op.blocks]
