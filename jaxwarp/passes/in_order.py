@@ -1,4 +1,4 @@
-"""Loops over tiles as loops like any other, whose sums are in the order that they are in."""
+"""Sums over tiles in the order that they are in."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from jaxwarp.ir.rewrite import Rewriter
 
 
 def in_order(kernel: Kernel) -> Kernel:
-    """The kernel as one thread does it: what derivatives and checks are made of replays it to the bit."""
+    """The kernel with sums as one thread does them: what derivatives and checks are made of replays them to the bit.
+
+    Loops that carry nothing have the same values in any order. Threads may share them, and the reversed ones.
+    """
     return _Unmarker().kernel(kernel)
 
 
 class _Unmarker(Rewriter):
     def op(self, op: Op) -> None:
-        self.copy(replace(op, over_tile=False) if isinstance(op, For) and op.over_tile else op)
+        self.copy(replace(op, over_tile=False) if isinstance(op, For) and op.over_tile and op.inits else op)

@@ -5,6 +5,7 @@ The interpreter, where one thread does it all, says what they are: to the bit, b
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import hostcuda
@@ -19,6 +20,8 @@ from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import fix_rounding, prepare
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 HALF_OF = """
 @wp.func
@@ -92,12 +95,56 @@ y[0] = total[0][0] + total[0][2]
 wp.tile_store(vectors, v + wp.tile_broadcast(total, shape=({n},)))
 """,
 }
+SYMMETRIC = """
+t = wp.tile_load(m, shape=({n}, {n}))
+a = wp.tile_diag_add(t + wp.tile_transpose(t), wp.tile_full(shape={n}, value=4.0 * float({n}), dtype=float))
+"""
+# Loops over the rest of a row or column: what is stored to there, and loaded, was stored to by others before.
+FACTORS = {
+    "lower": """
+l = wp.tile_cholesky(a)
+wp.tile_store(y, wp.tile_cholesky_solve(l, wp.tile_load(x, shape={n})))
+wp.tile_store(m, l)
+""",
+    "upper": """
+wp.tile_cholesky_inplace(a, fill_mode="upper")
+b = wp.tile_load(m, shape=({n}, 5), offset=(1, 2))
+wp.tile_store(m, wp.tile_cholesky_solve(a, b, fill_mode="upper"))
+column = wp.tile_load(x, shape={n})
+wp.tile_lower_solve_inplace(wp.tile_transpose(a), column)
+wp.tile_upper_solve_inplace(a, column)
+wp.tile_store(y, column)
+""",
+    "gauss": """
+for k in range({n}):
+    pivot = a[k, k]
+    for r in range(k + 1, {n}):
+        factor = a[r, k] / pivot
+        a[r, k] = factor
+        for c in range(k + 1, {n}):
+            a[r, c] = a[r, c] - factor * a[k, c]
+wp.tile_store(m, a)
+""",
+    "outer": """
+for k in range({n}):
+    for r in range({n} - 1, k, -1):
+        a[r, k] = a[r, k] / a[k, k]
+    for r in range(k + 1, {n}):
+        for c in range(k + 1, {n}):
+            a[r, c] = a[r, c] - a[r, k] * a[k, c]
+total = float(0.0)
+for k in range(wp.min(y.shape[0], {n}), 0, -2):
+    y[k - 1] = a[k - 1, 0] * 2.0
+wp.tile_store(m, a)
+""",
+}
 EXTENTS = (1, 2, 31, 32, 33, 64, 65)
 ARGUMENTS = "x: wp.array[float], y: wp.array[float], m: wp.array2d[float], vectors: wp.array[wp.vec3]"
 
 
 def made(name: str, n: int) -> Kernel:
-    kernel = body_kernel(ARGUMENTS, BODIES[name].replace("{n}", str(n)), HALF_OF)
+    body = BODIES[name] if name in BODIES else SYMMETRIC + FACTORS[name]
+    kernel = body_kernel(ARGUMENTS, body.replace("{n}", str(n)), HALF_OF)
     return replace(prepare(kernel.specialize(), fma=False), name=f"{name}_{n}")
 
 
@@ -105,7 +152,8 @@ def arrays(kernel: Kernel) -> list[np.ndarray]:
     """Numbers, among which extremes come twice, and as zeros of both signs."""
     rng = np.random.default_rng(5)
     shapes = {"x": (150,), "y": (70,), "m": (40, 40), "vectors": (66, 3)}
-    found = [np.round(rng.standard_normal(shapes[p.name]), 1).astype(np.float32) for p in kernel.params]
+    bases = [re.sub("_(ct|t)$", "", p.name) for p in kernel.params]
+    found = [np.round(rng.standard_normal(shapes[base]), 1).astype(np.float32) for base in bases]
     return [np.where(np.abs(a) < 0.2, np.copysign(np.float32(0), a), a) for a in found]
 
 
@@ -135,6 +183,46 @@ def test_a_block_of_threads_has_the_values_of_one_thread(always: None, name: str
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6, err_msg=f"{kernel.name}\n{code.source}")
             if name == "extremes":
                 assert same_values(a, b), code.source
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_and_solutions(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outer loop by all threads in order, the inner ones divided; by one warp and several."""
+    monkeypatch.setattr(planning, "LEAST_OF_REST", 1)
+    monkeypatch.setattr(planning, "EACH", 1)
+    kernels = [made(name, n) for n in (2, 13, 34)]
+    codes = [print_cuda(kernel) for kernel in kernels]
+    assert codes[0].threads == 32
+    assert codes[2].threads > 32
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        for a, b in both(kernel, code, 1):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=f"{kernel.name}\n{code.source}")
+            if name in ("gauss", "outer"):
+                assert same_values(a, b), code.source
+
+
+DERIVED = {
+    "softmax": 33, "views": 33, "turns": 65, "product": 9, "structs": 33, "lower": 9, "upper": 6, "outer": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["reverse", "forward"])
+def test_derivatives(always: None, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over elements are shared in both sweeps, and sums of cotangents; sums of the kernel stay in order."""
+    monkeypatch.setattr(planning, "LEAST_OF_REST", 1)
+    derive = {"reverse": adjoint, "forward": tangent}[way]
+    kernels = []
+    for name, n in DERIVED.items():
+        derived = derive(fix_rounding(made(name, n), fma=False), range(4), (1,)).kernel
+        kernels.append(replace(prepare(derived, fma=False), name=f"{name}_{way}"))
+    codes = [print_cuda(kernel) for kernel in kernels]
+    alone = {kernel.name for kernel, code in zip(kernels, codes, strict=True) if code.threads == 1}
+    assert alone <= {"structs_reverse", "upper_reverse"}  # which load outside of nests what they store to
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        for a, b in both(kernel, code, 1):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5, err_msg=f"{kernel.name}\n{code.source}")
 
 
 def test_numbers_of_all_types_and_nan(always: None) -> None:
@@ -233,14 +321,15 @@ def _joined(pieces: list[str], without: int) -> str:
 
 
 def test_what_decides_about_the_way_stays_with_one_thread(always: None) -> None:
-    """An array that is stored to and read, what an atomic found; derivatives, which replay sums."""
+    """An array that is stored to and read, what an atomic found; sums of derivatives, which replay them."""
     way = "t = wp.tile_load(x, shape=64)\nif x[0] > 1.0:\n    wp.tile_store(x, t)"
     assert print_cuda(prepare(body_kernel("x: wp.array[float]", way).specialize())).threads == 1
     counting = "k = wp.atomic_add(x, 0, 1)\nwp.tile_store(x, wp.tile_full(64, 0, int) + k)"
     assert print_cuda(prepare(body_kernel("x: wp.array[int]", counting).specialize())).threads == 1
     softmax = made("softmax", 64)
     assert print_cuda(softmax).threads == 32
-    assert print_cuda(fix_rounding(softmax)).threads == 1
+    assert "total_of_warp" in print_cuda(softmax).source
+    assert "total_of_warp" not in print_cuda(fix_rounding(softmax)).source
 
 
 def test_small_tiles_have_one_thread() -> None:

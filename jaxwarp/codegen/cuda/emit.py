@@ -106,6 +106,7 @@ def print_cuda(
     functions = Functions(kernel, options.fast_math)
     names = Names({name, "trips", "range_count", *PRELUDE, *functions.names, *_called(kernel)})
     block = plan_block(kernel)
+    kernel = block.kernel if block else kernel
     plan = ReductionPlan() if block else plan_reductions(kernel, count_uses(kernel), grid or ())
     is_once = not options.grid_stride and plan.is_empty and not block
     layout = ParameterLayout(kernel, names, index_bits, plan.shared, grid, is_aligned and not block, is_once)

@@ -105,6 +105,11 @@ class ParameterLayout:
             count = self._product(self.size(param, axis), count)
         return count
 
+    def set_strides(self, param: Param, inner: Sequence[int | None]) -> None:
+        """Let the elements of an array of a thread's own lie as if these were the extents of all axes but the first."""
+        for axis in range(param.rank):
+            self._strides[param, axis] = literal(math.prod(n or 0 for n in inner[axis:]), int32)
+
     def _hoist_strides(self, param: Param) -> None:
         stride = literal(1, int32)
         for axis in range(param.rank - 1, -1, -1):

@@ -247,7 +247,7 @@ class _Tangent:
         body = self.branch(op.body, active)
         body = Block((*op.body.params, *carried), body.ops, body.results)
         results = (*op.results, *self.fresh(op.results, active))
-        self.builder.append(For(results, op.start, op.stop, op.step, inits, body, loc=op.loc))
+        self.builder.append(For(results, op.start, op.stop, op.step, inits, body, op.over_tile, loc=op.loc))
 
     def while_(self, op: While) -> None:
         active = self.active(op.results)

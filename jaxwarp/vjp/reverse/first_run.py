@@ -97,7 +97,7 @@ class FirstRun(Reversal):
             case For():
                 start, stop, step, *inits = (env[v] for v in op.operands)
                 body = self.replayed(op.body, env, {})
-                run = For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc)
+                run = For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, op.over_tile, loc=op.loc)
                 self.runs[op] = run
                 self.builder.append(run)
             case While():

@@ -146,7 +146,8 @@ class LoopReversal(LoopSteps):
     def append_for(self, trips: Value, starts: list[Value], block: Block) -> tuple[Value, ...]:
         zero, one = self.o.number(0, int64), self.o.number(1, int64)
         ends = tuple(Value(v.type) for v in starts)
-        self.builder.append(For(ends, zero, trips, one, tuple(starts), block, loc=self.op.loc))
+        is_shared = isinstance(self.op, For) and self.op.over_tile  # sums of cotangents may be in any order then
+        self.builder.append(For(ends, zero, trips, one, tuple(starts), block, is_shared, loc=self.op.loc))
         return ends
 
 

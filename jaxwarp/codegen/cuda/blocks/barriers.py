@@ -1,8 +1,9 @@
 """Barriers: the places where the threads of a block wait for each other are decided here.
 
 Between a store by one thread and an access of another one, and between a load and a store that comes after it, there is
-a barrier. Nests that give each thread the same elements, and what one thread does alone, need none between them. Loops
-are gone through until nothing is new, since their end meets their beginning; so is the loop over the launch's threads.
+a barrier. Nests that give each thread the same elements, and what one thread does alone, need none between them, nor do
+accesses of elements that are proved to be others. Loops are gone through until nothing is new, since their end meets
+their beginning; so is the loop over the launch's threads. What an iteration before this one did may be at any element.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Whi
 SCRATCH = "scratch"
 """What stands for the memory in which warps exchange values."""
 
-_Touch = tuple[Param | str, object]
-"""Memory, and a description of which thread has which element; None: it may be any thread."""
+_Touch = tuple[Param | str, object, Load | Store | Atomic | None]
+"""Memory; a description of which thread has which element, None: it may be any thread; the access, if it is of this
+iteration of the loops around it."""
 _FIRST = "the first thread"
 
 
@@ -35,6 +37,11 @@ class _Since:
 
     def without(self, params: Collection[Param]) -> _Since:
         stored, loaded = (frozenset(t for t in found if t[0] not in params) for found in (self.stored, self.loaded))
+        return _Since(stored, loaded)
+
+    def any_iteration(self) -> _Since:
+        """Return what is known when the values of a loop are those of another iteration, or of none."""
+        stored, loaded = (frozenset((at, who, None) for at, who, _ in found) for found in (self.stored, self.loaded))
         return _Since(stored, loaded)
 
     def join(self, other: _Since) -> _Since:
@@ -57,7 +64,7 @@ def exchanges(op: Op, nests: Nests, places: Places) -> bool:
     if places.threads == WARP:
         return False
     if isinstance(op, For):
-        return op in nests.found and nests.found[op].fold is not None
+        return op in nests.found and nests.found[op].fold is not None and not nests.found[op].is_of_each_warp
     return isinstance(op, Load) and op.param in places.registers and op not in nests.of
 
 
@@ -76,7 +83,7 @@ class _Finder:
         found = dict(self.before)
         while True:
             self.before = dict(found)
-            after = since.join(step(since))
+            after = since.join(step(since).any_iteration())
             if after == since:
                 return since
             since = after
@@ -124,6 +131,8 @@ class _Finder:
         nest = self._nests.of.get(op)
         if nest is None:
             return None if isinstance(op, Load) else _FIRST
+        if nest.is_open:
+            return None
         if sorted(map(id, op.indices)) != sorted(map(id, nest.indices)):  # else several threads have the element
             return None
         span = self._places.spans[nest]
@@ -136,18 +145,24 @@ class _Finder:
         loaded, stored = set[_Touch](), set[_Touch]()
         for op in ops:
             if isinstance(op, (Load, Store, Atomic)) and op.param in self._watched:
-                (loaded if isinstance(op, Load) else stored).add((op.param, self.who(op)))
+                (loaded if isinstance(op, Load) else stored).add((op.param, self.who(op), op))
         inside = exchanges(at, self._nests, self._places)
         if inside:
-            stored.add((SCRATCH, None))
-        if _meet(loaded, since.stored) or _meet(stored, since.stored | since.loaded):
+            stored.add((SCRATCH, None, None))
+        if self.meet(loaded, since.stored) or self.meet(stored, since.stored | since.loaded):
             self.before[at] = None
             since = _Since()
         if inside:  # which has a barrier of its own
-            return _Since(frozenset(), frozenset([(SCRATCH, None)]))
+            return _Since(frozenset(), frozenset([(SCRATCH, None, None)]))
         return _Since(since.stored | stored, since.loaded | loaded)
 
+    def meet(self, some: Collection[_Touch], others: Collection[_Touch]) -> bool:
+        """Return whether two threads may be at one element."""
+        return any(
+            a == b and (who is None or who != other) and not self.are_apart(op, before)
+            for a, who, op in some
+            for b, other, before in others
+        )
 
-def _meet(some: Collection[_Touch], others: Collection[_Touch]) -> bool:
-    """Return whether two threads may be at one element."""
-    return any(a == b and (who is None or who != other) for a, who in some for b, other in others)
+    def are_apart(self, a: Load | Store | Atomic | None, b: Load | Store | Atomic | None) -> bool:
+        return a is not None and b is not None and self._nests.elements.are_apart(a, b, self._nests.varying)

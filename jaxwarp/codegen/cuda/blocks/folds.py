@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.ir.nodes import Call, Const, For, If, Load, Op, Size, Tid, Value
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Size, Store, Tid, Value, walk
 
 SUM, SMALLEST, LARGEST = "sum", "smallest", "largest"
 _ORDERS = {"lt": SMALLEST, "gt": LARGEST}
@@ -28,9 +28,15 @@ class Fold:
     kind: str
 
 
-def fold_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value]) -> Fold | None:
-    """Return how loops, each right inside the one before, combine elements of tiles; None: they do something else."""
-    if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses):
+def fold_of(
+    loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value], may_store: bool = False
+) -> Fold | None:
+    """Return how loops, each right inside the one before, combine elements of tiles; None: they do something else.
+
+    `may_store`: what else they do is independent of other iterations, as in the adjoint of a loop over elements, which
+    adds to their cotangents, and to that of a number that all of them were made of.
+    """
+    if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses, may_store):
         return None
     params, results = loops[-1].body.params[1:], loops[-1].body.results
     made = [defining.get(r) for r in results]
@@ -38,15 +44,19 @@ def fold_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Va
         return None
     if all(_is_sum(op, param, uses) for op, param in zip(made, params, strict=True)):
         return Fold(SUM)
-    kind = _extremum(made, params, defining, uses)
+    kind = "" if may_store and _stores(loops[0].body) else _extremum(made, params, defining, uses)
     return Fold(kind) if kind else None
 
 
-def _is_one_loop(loops: Sequence[For], uses: Counter[Value]) -> bool:
+def _stores(block: Block) -> bool:
+    return any(isinstance(op, (Store, Atomic)) for op in walk(block))
+
+
+def _is_one_loop(loops: Sequence[For], uses: Counter[Value], may_store: bool) -> bool:
     """Return whether nothing but the innermost loop changes what is carried, and nothing has effects."""
     for outer, inner in zip(loops, (*loops[1:], None), strict=True):
         others = [op for op in outer.body.ops if op is not inner]
-        if not all(map(_is_value, others)):
+        if not all(_is_value(op, may_store) for op in others):
             return False
         if inner is not None:
             carried = outer.body.params[1:]
@@ -57,17 +67,22 @@ def _is_one_loop(loops: Sequence[For], uses: Counter[Value]) -> bool:
     return True
 
 
-def _is_value(op: Op) -> bool:
+def _is_value(op: Op, may_store: bool) -> bool:
     if isinstance(op, If):
-        return all(_is_value(inner) for block in op.blocks for inner in block.ops)
-    return isinstance(op, (Const, Tid, Size, Call, Load))
+        return all(_is_value(inner, may_store) for block in op.blocks for inner in block.ops)
+    return isinstance(op, (Const, Tid, Size, Call, Load)) or (may_store and isinstance(op, (Store, Atomic)))
 
 
 def _is_sum(op: Op | None, param: Value, uses: Counter[Value]) -> bool:
     """Return whether `op` adds to `param`, and nothing else reads that."""
     if not isinstance(op, Call) or uses[param] != 1 or op.result.type.is_half:
         return False
-    return (op.builtin.name == "add" and param in op.args) or (op.builtin.name == "fma" and op.args[2] is param)
+    name, args = op.builtin.name, op.args
+    return (
+        (name == "add" and param in args)
+        or (name == "sub" and args[0] is param)
+        or (name == "fma" and args[2] is param)
+    )
 
 
 def _extremum(

@@ -1,6 +1,6 @@
 """Places of the arrays of a thread's own, when a block of threads works for it.
 
-* A copy with each thread: what only code stores to that all threads run alike.
+* A copy with each thread: what only code stores to that all threads run alike, and all load alike.
 * Registers: what is only met element by element, always by the thread that has the element.
 * Shared memory: the rest.
 """
@@ -45,6 +45,8 @@ class Places:
         threads: of a block.
         registers: the shape of the elements of those that lie in registers, and how many numbers each element is.
         shared: those in shared memory.
+        padded: those of them whose rows have one more element: threads of a warp that are at one column of many rows
+            meet other banks.
         spans: what the nests go over.
         mappings: of shapes, which thread has which elements.
         in_turn: the mappings of nests that meet no array in registers: neighbours have neighbouring elements.
@@ -55,6 +57,7 @@ class Places:
     threads: int
     registers: dict[Param, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     shared: list[Param] = field(default_factory=list)
+    padded: set[Param] = field(default_factory=set[Param])
     spans: dict[Nest, Span] = field(default_factory=dict)
     mappings: dict[tuple[int, ...], Mapping] = field(default_factory=dict)
     in_turn: dict[Nest, Mapping] = field(default_factory=dict)
@@ -68,7 +71,10 @@ class Places:
     def allocated(self, param: Param) -> int:
         """Return the elements that an array takes in shared memory, with what is between its rows."""
         layout = self.layouts.get(param)
-        return layout.elements * layout.stages if layout else elements(param)
+        if layout is not None:
+            return layout.elements * layout.stages
+        count = elements(param)
+        return count + count // (param.shape[-1] or 1) if param in self.padded else count
 
     def mapping(self, nest: Nest) -> Mapping:
         return self.in_turn.get(nest) or self.mappings[self.spans[nest].shape]
@@ -100,11 +106,13 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         else:
             patterns[param] = pattern
     _agree(places, patterns)
-    for nest in nests.found.values():
+    closed = [nest for nest in nests.found.values() if not nest.is_open]
+    for nest in closed:
         own = Span(tuple(map(len, nest.ranges)), tuple(range(len(nest.ranges))), is_own=True)
         places.spans.setdefault(nest, own)
     _multiply(places, nests)
     _limit(places)
+    places.padded.update(p for p in places.shared if _goes_down(p, accesses[p], places, nests))
     for nest, span in places.spans.items():
         ops = list(walk(nest.loops[0].body))
         meets = any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops)
@@ -116,7 +124,7 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
 def _multiply(places: Places, nests: Nests) -> None:
     """Choose the mappings of shapes: those of the results of products have theirs."""
     products: dict[tuple[int, ...], list[MatrixProduct | None]] = {}
-    for nest in nests.found.values():
+    for nest in places.spans:
         if _is_product(nest, places, nests):
             found = matrix_product(nest, nests)
             shape = places.spans[nest].shape
@@ -147,14 +155,31 @@ def _mapping(shape: tuple[int, ...], threads: int, products: list[MatrixProduct 
     return patched(shape, threads, int(is_turned))
 
 
+def _goes_down(param: Param, found: list[Access], places: Places, nests: Nests) -> bool:
+    """Return whether neighbouring threads are in neighbouring rows of an array, in one column, and share banks."""
+    if param.rank < 2 or (param.shape[-1] or 1) % 2 or param.dtype.bytes < 4:
+        return False
+    nested = [(op, nests.of[op]) for op in found if op in nests.of]
+    if any(product_in(nest, nests) is not None for _, nest in nested):
+        return False
+    for op, nest in nested:
+        last = len(nest.loops) - 1 if nest.is_open else places.spans[nest].box[-1]
+        if last >= 0:
+            depends = [nests.term(i, [nest.indices[last]], nests.varying) is not None for i in op.indices]
+            if any(depends[:-1]) and not depends[-1]:
+                return True
+    return False
+
+
 def _is_product(nest: Nest, places: Places, nests: Nests) -> bool:
     span = places.spans[nest]
     return len(span.shape) == 2 and span.box == (0, 1) and product_in(nest, nests) is not None
 
 
 def _is_copied(param: Param, found: list[Access], nests: Nests) -> bool:
-    stores = [op for op in found if not isinstance(op, Load)]
-    return elements(param) <= _MOST_COPIED and all(op not in nests.of for op in stores)
+    if elements(param) > _MOST_COPIED or any(op in nests.of for op in found if not isinstance(op, Load)):
+        return False
+    return not any(nests.of_value(i, nests.of[op]) for op in found if op in nests.of for i in op.indices)
 
 
 def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span] | None:
@@ -172,6 +197,8 @@ def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span
             if not known or not isinstance(op, Load):
                 return None
             continue
+        if nest.is_open:
+            return None
         box = tuple(_along(op.indices[axis], nest, nests) for axis in axes)
         loops = [at for at in box if at is not None and at >= 0]
         if None in box or sorted(loops) != list(range(len(nest.loops))):

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
+from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
-from jaxwarp.codegen.cuda.blocks.nests import Nests
+from jaxwarp.codegen.cuda.blocks.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelines_in
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
@@ -22,7 +23,10 @@ SHARED_BYTES = 48 * 1024  # that every block may have without asking for more
 _SCRATCH_BYTES = 1024
 # What all threads do alike takes a warp as long as the work on as many elements.
 WORTH = 4
-_MANY_TRIPS = 8  # of loops whose trips are not known
+# Operations that take a warp as long as a barrier, or as what it exchanges for a sum; not measured on a device.
+_WAIT = 8
+# Of a loop whose bounds move, like that over the rest of a column: a warp has too little to do. Not measured, either.
+LEAST_OF_REST = 24
 EACH = 32  # elements of a thread, at most where that can be
 MOST_THREADS = 256
 EACH_OF_PRODUCT = 64
@@ -38,12 +42,14 @@ class BlockPlan:
     """The way in which a block of threads does the work of one.
 
     Attributes:
+        kernel: what it is a plan of: the kernel, with nests that count up.
         nests: the loops that threads share.
         places: where arrays lie.
         barriers: the operations before which threads wait for each other.
         pipelines: the loops of which a part runs ahead.
     """
 
+    kernel: Kernel
     nests: Nests
     places: Places
     barriers: frozenset[Op]
@@ -62,24 +68,34 @@ class BlockPlan:
 
 def plan_block(kernel: Kernel) -> BlockPlan | None:
     """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all."""
-    ops = list(walk(kernel.body))
-    if not has_tiles(kernel) or not _is_uniform(kernel, ops):
+    if not has_tiles(kernel):
         return None
-    nests = Nests(kernel)
+    kernel = forwards(kernel, Nests(kernel))
+    ops, nests = list(walk(kernel.body)), Nests(kernel)
+    if not _is_uniform(kernel, ops, nests):
+        return None
     stored = {op.param for op in ops if isinstance(op, (Store, Atomic)) and op.param in kernel.params}
     # Threads that load what other blocks change may see different values, and part ways.
     if any(isinstance(op, Load) and op.param in stored and op not in nests.of for op in ops):
         return None
-    largest = max((nest.count for nest in nests.found.values()), default=0)
-    if largest < LEAST_ELEMENTS or not _is_worth_it(kernel, nests):
+    largest = max((nest.most for nest in nests.found.values()), default=0)
+    if largest < LEAST_ELEMENTS:
         return None
-    places = place_arrays(kernel, nests, _threads(nests, largest))
-    if places is not None and places.threads < 4 * WARP and places.shared_bytes > _SMALL_BYTES and not _products(nests):
-        places = place_arrays(kernel, nests, 4 * WARP)
+    work = _Work(kernel, nests)
+    busiest = max(work.of, key=lambda nest: work.of[nest])
+    if busiest.is_open and busiest.most < LEAST_OF_REST:
+        return None
+    places = place_arrays(kernel, nests, _threads(nests, largest, busiest))
+    if places is not None and places.shared_bytes > _SMALL_BYTES and not _products(nests):
+        more = _at_most(4 * WARP, busiest)
+        places = place_arrays(kernel, nests, more) if places.threads < more else places
     if places is None or places.shared_bytes > SHARED_BYTES - _SCRATCH_BYTES:
         return None
     pipelines = _pipelines(kernel, nests, places)
-    return BlockPlan(nests, places, barriers(kernel, nests, places, pipelines), pipelines)
+    waits = barriers(kernel, nests, places, pipelines)
+    if sum(work.of.values()) < WORTH * work.alone(waits):
+        return None
+    return BlockPlan(kernel, nests, places, waits, pipelines)
 
 
 def _pipelines(kernel: Kernel, nests: Nests, places: Places) -> dict[For, Pipeline]:
@@ -101,22 +117,22 @@ def has_tiles(kernel: Kernel) -> bool:
     return any(isinstance(op, For) and op.over_tile for op in walk(kernel.body))
 
 
-def _is_uniform(kernel: Kernel, ops: list[Op]) -> bool:
+def _is_uniform(kernel: Kernel, ops: list[Op], nests: Nests) -> bool:
     """Return whether all threads of a block would take the same way: nothing that one of them has done tells."""
     used = count_uses(kernel)
     for op in ops:
         if isinstance(op, Tell) and op.kind != PRINT:
             return False
-        if isinstance(op, Atomic) and op.param in kernel.params and used[op.result]:
+        if isinstance(op, Atomic) and op.param in kernel.params and used[op.result] and op not in nests.of:
             return False
     return True
 
 
 def _products(nests: Nests) -> list[int]:
-    return [nest.count for nest in nests.found.values() if product_in(nest, nests) is not None]
+    return [nest.most for nest in nests.found.values() if product_in(nest, nests) is not None]
 
 
-def _threads(nests: Nests, largest: int) -> int:
+def _threads(nests: Nests, largest: int, busiest: Nest) -> int:
     """Return the threads of a block. Only shapes decide: sums in an adjoint are to be those of the kernel."""
     products = _products(nests)
     each, most = (EACH_OF_PRODUCT, max(products)) if products else (EACH, largest)
@@ -126,39 +142,56 @@ def _threads(nests: Nests, largest: int) -> int:
     threads = WARP if most < 1024 or not products else 2 * WARP
     while threads < MOST_THREADS and threads * each < most:
         threads *= 2
+    return _at_most(threads, busiest)
+
+
+def _at_most(threads: int, busiest: Nest) -> int:
+    """Return how many of these threads have something to do where the most is done."""
+    while threads > WARP and threads // 2 >= busiest.most:
+        threads //= 2
     return threads
 
 
-def _is_worth_it(kernel: Kernel, nests: Nests) -> bool:
-    alone, shared = _work(kernel.body, nests)
-    return shared >= WORTH * alone
+class _Work:
+    """Counts operations: those that all threads do alike, and those that they share.
 
+    Attributes:
+        of: what is shared, by nests.
+    """
 
-def _work(block: Block, nests: Nests) -> tuple[int, int]:
-    """Return how many operations all threads do alike, and how many they share."""
-    alone = shared = 0
-    for op in block.ops:
-        if op in nests.found:
-            assert isinstance(op, For)
-            shared += _all_work(op, nests)
-            continue
-        alone += 1
-        inner = [_work(b, nests) for b in op.blocks]
-        if isinstance(op, If):
-            alone, shared = alone + max(a for a, _ in inner), shared + max(s for _, s in inner)
-        elif isinstance(op, (For, While)):
-            trips = _trips(op, nests)
-            alone, shared = alone + trips * sum(a for a, _ in inner), shared + trips * sum(s for _, s in inner)
-    return alone, shared
+    def __init__(self, kernel: Kernel, nests: Nests):
+        self._nests = nests
+        self.of: dict[Nest, int] = {}
+        self._body = kernel.body
+        self._shared(kernel.body, 1)
 
+    def _shared(self, block: Block, times: int) -> None:
+        for op in block.ops:
+            if op in self._nests.found:
+                assert isinstance(op, For)
+                nest = self._nests.found[op]
+                self.of[nest] = self.of.get(nest, 0) + times * self._all(op)
+                continue
+            for inner in op.blocks:
+                self._shared(inner, times * self._trips(op))
 
-def _all_work(op: Op, nests: Nests) -> int:
-    inside = sum(_all_work(inner, nests) for block in op.blocks for inner in block.ops)
-    return 1 + inside * (_trips(op, nests) if isinstance(op, (For, While)) else 1)
+    def alone(self, waits: frozenset[Op]) -> int:
+        """Return what all threads do alike, with what they wait for."""
+        return self._alone(self._body, waits)
 
+    def _alone(self, block: Block, waits: frozenset[Op]) -> int:
+        count = 0
+        for op in block.ops:
+            count += _WAIT * (op in waits)
+            if isinstance(op, For) and op in self._nests.found:
+                count += _WAIT * (self._nests.found[op].fold is not None)
+                continue
+            inner = [self._alone(b, waits) for b in op.blocks]
+            count += 1 + (max(inner) if isinstance(op, If) else self._trips(op) * sum(inner))
+        return count
 
-def _trips(op: For | While, nests: Nests) -> int:
-    if isinstance(op, While):
-        return _MANY_TRIPS
-    start, stop, step = (nests.number(v) for v in (op.start, op.stop, op.step))
-    return _MANY_TRIPS if start is None or stop is None or not step else len(range(start, stop, step))
+    def _all(self, op: Op) -> int:
+        return 1 + sum(self._all(inner) for block in op.blocks for inner in block.ops) * self._trips(op)
+
+    def _trips(self, op: Op) -> int:
+        return self._nests.trips(op) if isinstance(op, For) else MANY_TRIPS if isinstance(op, While) else 1

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from jaxwarp.analysis.integers.ranges import all_of
 from jaxwarp.codegen.cuda.blocks.barriers import exchanges
 from jaxwarp.codegen.cuda.blocks.folds import LARGEST, SUM
 from jaxwarp.codegen.cuda.blocks.nests import Nest
@@ -52,6 +53,8 @@ class BlockPrinter(ControlPrinter):
         comments: bool,
     ):
         super().__init__(kernel, names, layout, ReductionPlan(), functions, comments)
+        for param in plan.places.padded:
+            layout.set_strides(param, (*param.shape[1:-1], (param.shape[-1] or 0) + 1))
         self.plan = plan
         self.lane = "(int)threadIdx.x"
         self._is_largest = "false"
@@ -182,8 +185,54 @@ class BlockPrinter(ControlPrinter):
         self.block(first.body, carried or [None] * len(first.results), self.live.read_from_outside(first))
 
     @contextmanager
+    def each_open(self, nest: Nest) -> Iterator[str]:
+        """Loops over the iterations that a thread has: lanes share the last loop, groups of them the one before."""
+        before, depth = self.locals.occupants(), self.depth
+        threads = WARP if nest.is_of_each_warp else self.plan.threads
+        bounds = [[self.use_atom(v, "bound", x.loc) for v in (x.start, x.stop)] for x in nest.loops]
+        self.locals.open()
+        lanes = [(1, "0")] * (len(nest.loops) - 2)
+        across = threads if len(nest.loops) == 1 else _across(self.plan.nests.most_trips(nest.loops[-1]))
+        if len(nest.loops) > 1:
+            lanes.append((threads // across, f"{self.lane} / {across}"))
+        lanes.append((across, f"{self.lane} % {across}" if across < self.plan.threads else self.lane))
+        for loop, (start, stop), (count, lane) in zip(nest.loops, bounds, lanes, strict=True):
+            index = loop.body.params[0]
+            cpp_type, step = CPP_TYPES[index.type.short], self.plan.nests.number(loop.step) or 0
+            name = self.locals.names.fresh(index.name or "k")
+            if self.is_far_from_limits(loop, step * count):
+                first = start.text if lane == "0" else f"{start.text} + {lane}" + (f" * {step}" if step != 1 else "")
+                header = f"for ({cpp_type} {name} = {first}; {name} < {stop.text}; {name} += {step * count}) {{"
+                self.line(header, loop.loc)
+                self.depth += 1
+            else:
+                turn = self.locals.names.fresh("trip")
+                trips = f"range_count({start.text}, {stop.text}, ({cpp_type}){step})"
+                self.line(f"for (unsigned long long {turn} = {lane}; {turn} < {trips}; {turn} += {count}) {{", loop.loc)
+                self.depth += 1
+                moved = f"wrap_mul(({cpp_type}){turn}, ({cpp_type}){step})"
+                self.line(f"const {cpp_type} {name} = wrap_add({start.text}, {moved});")
+            self.exprs[index] = Expr(name, reads=frozenset([name]))
+        self._nest = nest
+        yield ""
+        self._nest, self._inlined = None, {}
+        while self.depth > depth:
+            self.depth -= 1
+            self.line("}")
+        self.locals.close()
+        self.locals.restore(before)
+
+    def is_far_from_limits(self, loop: For, by: int) -> bool:
+        facts, (_, largest) = self.operators.facts, all_of(loop.start.type)
+        return by > 0 and max(facts[loop.start][1], facts[loop.stop][1]) + by <= largest
+
+    @contextmanager
     def each(self, nest: Nest) -> Iterator[str]:
         """A loop over the elements that a thread has; the place of an element in the order of the nest."""
+        if nest.is_open:
+            with self.each_open(nest) as place:
+                yield place
+            return
         span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
         before = self.locals.occupants()
         self.locals.open()
@@ -279,7 +328,8 @@ class BlockPrinter(ControlPrinter):
             for local in totals:
                 self.line(f"{local.name} = total_of_warp({local.name});")
                 local.occupant = None
-            self.combine(totals, lambda local, memory: [f"{local} = sum_of({local}, {memory});"])
+            if exchanges(first, self.plan.nests, self.plan.places):
+                self.combine(totals, lambda local, memory: [f"{local} = sum_of({local}, {memory});"])
             for local, init, result in zip(totals, inits, first.results, strict=True):
                 self.line(f"{local.name} = sum_of({init.text}, {local.name});", first.loc)
                 self.occupy(local, result)
@@ -295,8 +345,6 @@ class BlockPrinter(ControlPrinter):
     def combine(self, values: Sequence[Local], step: Step | None) -> None:
         """Each thread combines what the warps have, in order."""
         warps = self.plan.threads // WARP
-        if warps == 1:
-            return
         memory = [self.scratch(local.cpp_type, n) for n, local in enumerate(values)]
         sets = " ".join(f"{m}[{self.lane} / {WARP}] = {v.name};" for m, v in zip(memory, values, strict=True))
         self.line(f"if ({self.lane} % {WARP} == 0) {{ {sets} }}")
@@ -363,7 +411,8 @@ class BlockPrinter(ControlPrinter):
         self.locals.close()
         self.depth -= 1
         self.line("}")
-        self.combine(values, None)
+        if exchanges(first, self.plan.nests, self.plan.places):
+            self.combine(values, None)
         at.occupant = None
         for local, result in zip([best, *rest], results, strict=True):
             self.occupy(local, result)
@@ -416,6 +465,14 @@ class BlockPrinter(ControlPrinter):
 
     def held_sums(self, sums: Sequence[tuple[str, Value]]) -> list[Local]:
         return [Local(f"{name}[{self._turn}]", name, CPP_TYPES[v.type.short]) for name, v in sums]
+
+
+def _across(trips: int) -> int:
+    """Return how many threads of a warp share the last of some loops."""
+    across = 1
+    while across < min(trips, WARP):
+        across *= 2
+    return across
 
 
 def _place(span: Span, indices: Sequence[str]) -> str:

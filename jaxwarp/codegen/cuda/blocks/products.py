@@ -36,7 +36,7 @@ class Product:
 
 def product_in(nest: Nest, nests: Nests) -> Product | None:
     """Return the parts of a nest that can be done for several elements together, if it is one."""
-    if nest.fold is not None or len(nest.loops) != 2:
+    if nest.fold is not None or len(nest.loops) != 2 or nest.is_open:
         return None
     ops = nest.loops[-1].body.ops
     at = next((n for n, op in enumerate(ops) if isinstance(op, For)), None)
