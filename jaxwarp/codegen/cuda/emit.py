@@ -15,7 +15,7 @@ from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import Grid, ParameterLayout
-from jaxwarp.codegen.cuda.liveness import count_uses
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER, GridLoop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for

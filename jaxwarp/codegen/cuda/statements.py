@@ -27,7 +27,8 @@ from jaxwarp.codegen.cuda.expression import (
 )
 from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import ParameterLayout
-from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
+from jaxwarp.codegen.cuda.liveness import Liveness
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.operators import Operators

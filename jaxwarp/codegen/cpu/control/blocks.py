@@ -17,6 +17,7 @@ from jaxwarp.codegen.cpu.analysis.families import families
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
 from jaxwarp.codegen.cpu.control.prints import emit_print
+from jaxwarp.codegen.cpu.control.task_calls import TaskCode, emit_task_call
 from jaxwarp.codegen.cpu.control.thread_parts import thread_part
 from jaxwarp.codegen.cpu.llvm.formulas import emit_builtin
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
@@ -56,6 +57,7 @@ class Emitter:
         accumulators: where atomics may add, other than to memory.
         choices: bools known to be constant in the chunks this body runs on.
         done: operations whose results are bound already.
+        tasks: loops that are functions.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Emitter:
         accumulators: Accumulators,
         choices: Mapping[Value, bool] | None = None,
         done: Collection[Op] = (),
+        tasks: Mapping[For, TaskCode] | None = None,
     ):
         self.lanes = lanes
+        self.tasks = tasks or {}
         self.function = lanes.function
         self.strides = lanes.strides
         self.tids = tids
@@ -154,6 +158,10 @@ class Emitter:
                 emit_print(self.lanes, op)
             case If():
                 self.if_(op)
+            case For() if op in self.tasks:
+                for inner in self.tasks[op].task.before:
+                    self.op(inner)
+                emit_task_call(self.lanes, self.tasks[op])
             case For():
                 self.loops.for_(op)
             case While():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
+from jaxwarp.analysis.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.places import Places
 from jaxwarp.codegen.cuda.blocks.spread import WARP
 from jaxwarp.ir.kernel import Kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
+from jaxwarp.analysis.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import Mapping, patched
 from jaxwarp.ir.kernel import Kernel

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
-from jaxwarp.codegen.cuda.blocks.nests import Nests
+from jaxwarp.analysis.nests import Nests
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP
-from jaxwarp.codegen.cuda.liveness import count_uses
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import PRINT, Atomic, Block, For, If, Load, Op, Store, Tell, While, walk
 

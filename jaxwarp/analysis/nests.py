@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cuda.blocks.folds import Fold, fold_of
-from jaxwarp.codegen.cuda.liveness import count_uses
+from jaxwarp.analysis.folds import Fold, fold_of
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
