@@ -36,6 +36,7 @@ from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.pipeline import held_wide
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +120,9 @@ def compile_cpu(
     """
     machine = machine or host()
     tasks = find_tasks(kernel, machine) if width is None and succession is None else {}
+    if tasks and any(p.dtype.is_half for p in kernel.locals):
+        kernel = held_wide(kernel)
+        tasks = find_tasks(kernel, machine)
     lanes = 1 if tasks else choose_width(kernel, machine) if width is None else width
     require_own_bytes(kernel, OWN_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, succession, tasks)
