@@ -156,7 +156,8 @@ def kernels_of(library: Any, given: dict[str, Any]) -> dict[str, Any]:
     name = f"<tiles of {library.__name__} {sizes}>"
     linecache.cache[name] = (len(SOURCE), None, SOURCE.splitlines(keepends=True), name)
     constants = {k: getattr(library, v) if isinstance(v, str) else v for k, v in sizes.items()}
-    scope: dict[str, Any] = {"library": library, "__name__": "_".join(["tiles", *map(str, sizes.values())]), **constants}
+    module = "_".join(["tiles", *map(str, sizes.values())])
+    scope: dict[str, Any] = {"library": library, "__name__": module, **constants}
     exec(compile(SOURCE, name, "exec"), scope)
     return scope
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.folds import Fold, fold_of
-from jaxwarp.ir.rows import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -32,6 +31,7 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )
+from jaxwarp.ir.rows import count_uses
 
 # Updates whose order does not matter where nobody reads what was there before.
 _IN_ANY_ORDER = ("add", "min", "max", "and", "or", "xor")

@@ -57,15 +57,19 @@ def is_right(kernel: Kernel, blocks: int, *arrays: np.ndarray, rtol: float = 0.0
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 16), (17, 13, 9), (10, 9, 64), (26, 40, 4)])
-def test_products(m: int, n: int, k: int, dtype: str = "float"):
+def test_products(m: int, n: int, k: int):
     """Whole groups of rows and chunks of columns, and what is left of them."""
-    number = np.float32 if dtype == "float" else np.float64
-    x, y = (RNG.uniform(-1, 1, shape).astype(number) for shape in ((m, 3 * k - 1), (3 * k - 1, n)))
-    is_right(product(dtype, dtype, m, n, k), 3, x, y, np.zeros((3 * m, n), number))
+    are_right("float", m, n, k)
 
 
 def test_products_in_double_precision():
-    test_products(17, 13, 9, "wp.float64")
+    are_right("wp.float64", 17, 13, 9)
+
+
+def are_right(dtype: str, m: int, n: int, k: int) -> None:
+    number = np.float32 if dtype == "float" else np.float64
+    x, y = (RNG.uniform(-1, 1, shape).astype(number) for shape in ((m, 3 * k - 1), (3 * k - 1, n)))
+    is_right(product(dtype, dtype, m, n, k), 3, x, y, np.zeros((3 * m, n), number))
 
 
 @pytest.mark.parametrize("accumulated", ["float", "wp.float16"])
@@ -103,7 +107,7 @@ def test_sums_and_what_comes_from_outside():
         """.replace("\n        ", "\n"),
     )
     x = RNG.uniform(-1, 1, (5, 190)).astype(np.float32)
-    is_right(kernel, 5, x, np.zeros((5, 200), np.float32), np.float32(0.5).reshape(()), rtol=2e-6)
+    is_right(kernel, 5, x, np.zeros((5, 200), np.float32), np.array(0.5, np.float32), rtol=2e-6)
 
 
 def test_loops_of_the_user_over_tiles():
@@ -124,7 +128,7 @@ def test_loops_of_the_user_over_tiles():
     )
     x = RNG.uniform(-1, 1, (64, 40)).astype(np.float32)
     for n in (3, 4):
-        is_right(kernel, 2, x, np.zeros((128, 40), np.float32), np.int32(n).reshape(()))
+        is_right(kernel, 2, x, np.zeros((128, 40), np.float32), np.array(n, np.int32))
 
 
 def test_arrays_that_may_be_one_buffer_keep_their_order():
@@ -166,7 +170,7 @@ def test_gradients_have_tasks():
         K=8,
     )
     x, y = (RNG.uniform(-1, 1, shape).astype(np.float32) for shape in ((16, 8), (8, 24)))
-    held = [wp.array(a, dtype=float, requires_grad=True) for a in (x, y, np.zeros((16, 24), np.float32))]
+    held: list[Any] = [wp.array(a, dtype=float, requires_grad=True) for a in (x, y, np.zeros((16, 24), np.float32))]
     with wp.Tape() as tape:
         wp.launch_tiled(kernel, dim=1, inputs=held[:2], outputs=held[2:], block_dim=32)
     ones = np.ones((16, 24), np.float32)

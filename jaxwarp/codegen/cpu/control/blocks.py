@@ -158,16 +158,21 @@ class Emitter:
                 emit_print(self.lanes, op)
             case If():
                 self.if_(op)
-            case For() if op in self.tasks:
-                for inner in self.tasks[op].task.before:
-                    self.op(inner)
-                emit_task_call(self.lanes, self.tasks[op])
             case For():
-                self.loops.for_(op)
+                self.for_(op)
             case While():
                 self.loops.while_(op)
             case _:
                 raise InternalError(f"the CPU code generator does not know {type(op).__name__}")
+
+    def for_(self, op: For) -> None:
+        code = self.tasks.get(op)
+        if code is None:
+            self.loops.for_(op)
+            return
+        for inner in code.task.before:
+            self.op(inner)
+        emit_task_call(self.lanes, code)
 
     def call(self, op: Call) -> None:
         lanes = self.lanes

@@ -17,6 +17,7 @@ over a tile is a kernel whose threads all add to one element.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ def _is_task(nest: Nest, kernel: Kernel) -> bool:
         return False
     if nest.fold is not None and (nest.fold.kind != SUM or any(v.type.is_half for v in loops[0].inits)):
         return False
-    if any(inner not in outer.body.ops for outer, inner in zip(loops, loops[1:], strict=False)):
+    if any(inner not in outer.body.ops for outer, inner in itertools.pairwise(loops)):
         return False
     # Parts of tiles outside of arrays are seldom met; elsewhere too, branches make code long.
     if any(isinstance(op, Tell) or (isinstance(op, If) and _has_stores(op)) for op in ops):

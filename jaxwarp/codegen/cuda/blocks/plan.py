@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.analysis.nests import Nests
+from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP
-from jaxwarp.ir.rows import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import PRINT, Atomic, Block, For, If, Load, Op, Store, Tell, While, walk
+from jaxwarp.ir.rows import count_uses
 
 # A tile of fewer elements is no work for a warp: one thread a block does 16,384 Cholesky factors of 16 x 16 in 122 us.
 LEAST_ELEMENTS = 64

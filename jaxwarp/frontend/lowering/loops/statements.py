@@ -238,7 +238,8 @@ def _components(frame: Frame, node: ast.For, name: str | None) -> int:
     for part in ast.walk(node):
         if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
             value = frame.variables.get(part.value.id)
-            if isinstance(value, Bundle) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(part.slice)):
+            indices = {n.id for n in ast.walk(part.slice) if isinstance(n, ast.Name)}
+            if isinstance(value, Bundle) and name in indices:
                 found = max(found, len(value.values))
     return found
 
