@@ -2,9 +2,10 @@
 
     python benchmarks/tiles.py [--rounds 7] [--only product,sort]
 
-Products of matrices by tiles of 8 to 64, square and not, of all floating types, a normalised exponential of rows, Cholesky factors and systems, Fourier
-transforms and sorting of rows. Results and gradients are checked against each other; contenders take turns in one
-process. Warp's blocks on the CPU are one thread, too. Medians and quartiles in milliseconds; writes results/tiles.json.
+Products of matrices by tiles of 8 to 64, square and not, of all floating types, a normalised exponential of rows,
+Cholesky factors and systems, Fourier transforms and sorting of rows. Results and gradients are checked against each
+other; contenders take turns in one process. Warp's blocks on the CPU are one thread, too. Medians and quartiles in
+milliseconds; writes results/tiles.json.
 """
 
 from __future__ import annotations
