@@ -223,7 +223,7 @@ class _Outlined(Rewriter):
         self.values[loop.body.params[0]] = index
 
     def _add(self, param: Param, result: Value, carried: set[Value]) -> None:
-        """What is added to a sum is added to its element. (A product that would be contracted is rounded.)"""
+        """Adds to a sum's element what the loop adds to the sum. (A product that would be contracted is rounded.)"""
         op = self.nests.defining[result]
         assert isinstance(op, Call)
         if op.builtin.name == "fma":
