@@ -2,9 +2,10 @@
 
     python benchmarks/tiles.py [--rounds 7] [--only product,sort]
 
-Products of matrices by tiles of 16 and 32, a normalised exponential of rows, Cholesky factors and systems, Fourier
-transforms and sorting of rows. Results and gradients are checked against each other; contenders take turns in one
-process. Warp's blocks on the CPU are one thread, too. Medians and quartiles in milliseconds; writes results/tiles.json.
+Products of matrices by tiles of 8 to 64, square and not, of all floating types, a normalised exponential of rows,
+Cholesky factors and systems, Fourier transforms and sorting of rows. Results and gradients are checked against each
+other; contenders take turns in one process. Warp's blocks on the CPU are one thread, too. Medians and quartiles in
+milliseconds; writes results/tiles.json.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ import jaxwarp as wp
 
 SOURCE = """
 @library.kernel
-def product(a: library.array(dtype=float, ndim=2), b: library.array(dtype=float, ndim=2),
-            c: library.array(dtype=float, ndim=2)):
+def product(a: library.array(dtype=FACTOR, ndim=2), b: library.array(dtype=FACTOR, ndim=2),
+            c: library.array(dtype=TOTAL, ndim=2)):
     i, j = library.tid()
-    total = library.tile_zeros(shape=(T, T), dtype=float)
-    for k in range(a.shape[1] // T):
-        left = library.tile_load(a, shape=(T, T), offset=(i * T, k * T))
-        right = library.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+    total = library.tile_zeros(shape=(M, N), dtype=TOTAL)
+    for k in range(a.shape[1] // K):
+        left = library.tile_load(a, shape=(M, K), offset=(i * M, k * K))
+        right = library.tile_load(b, shape=(K, N), offset=(k * K, j * N))
         library.tile_matmul(left, right, total)
-    library.tile_store(c, total, offset=(i * T, j * T))
+    library.tile_store(c, total, offset=(i * M, j * N))
 
 @library.kernel
 def softmax(a: library.array(dtype=float, ndim=2), out: library.array(dtype=float, ndim=2)):
@@ -78,12 +79,31 @@ def definite(count: int, n: int) -> np.ndarray:
     return a @ a.transpose(0, 2, 1) + n * np.eye(n, dtype=np.float32)
 
 
-# Name -> kernel, T and N, blocks, inputs, shape and type of the output, whether it has a gradient in Warp.
-CASES: dict[str, tuple[str, dict[str, int], Any, Sequence[np.ndarray], Any, bool]] = {
-    f"product, tiles of {t}": ("product", {"T": t, "N": 1}, (SIZE // t, SIZE // t), (random(SIZE, SIZE),) * 2,
-                               ((SIZE, SIZE), "float"), True)
-    for t in (16, 32)
-} | {
+def product(m: int, n: int, k: int, factor: str = "float32", total: str = "", back: bool = False) -> tuple[Any, ...]:
+    """A product of matrices by tiles of (m, k) and (k, n), of about `SIZE` rows and columns."""
+    rows, columns, inner = (round(SIZE / t) * t for t in (m, n, k))
+    sizes = {"M": m, "N": n, "K": k, "FACTOR": factor, "TOTAL": total or factor}
+    inputs = [random(*shape).astype(factor) for shape in ((rows, inner), (inner, columns))]
+    return "product", sizes, (rows // m, columns // n), inputs, ((rows, columns), total or factor), back
+
+
+# Those from 48 on were not chosen by anybody: squares, ragged ones, flat ones, of each type.
+PRODUCTS = {f"product, tiles of {t}": product(t, t, t, back=t in (16, 32)) for t in (8, 16, 32, 48, 64)} | {
+    f"product, tiles of {m} x {n} x {k}, {factor} to {total}": product(m, n, k, factor, total)
+    for m, n, k, factor, total in (
+        (64, 64, 16, "float32", "float32"),
+        (24, 40, 12, "float32", "float32"),
+        (17, 33, 9, "float32", "float32"),
+        (16, 16, 16, "float64", "float64"),
+        (64, 64, 64, "float64", "float64"),
+        (16, 16, 16, "float16", "float32"),
+        (64, 64, 64, "float16", "float32"),
+        (64, 64, 64, "float16", "float16"),
+    )
+}
+
+# Name -> kernel, constants, blocks, inputs, shape and type of the output, whether it has a gradient in Warp.
+CASES: dict[str, tuple[str, dict[str, Any], Any, Sequence[np.ndarray], Any, bool]] = PRODUCTS | {
     "softmax of rows of 256": ("softmax", {"T": 1, "N": LENGTH}, ROWS, (random(ROWS, LENGTH),),
                                ((ROWS, LENGTH), "float"), True),
     "systems of 16": ("systems", {"T": 16, "N": 1}, ROWS, (definite(ROWS, 16), random(ROWS, 16)),
@@ -103,7 +123,8 @@ class Program:
     def __init__(self, library: Any, case: str):
         name, sizes, self.blocks, inputs, (shape, dtype), self.has_gradient = CASES[case]
         self.library, self.kernel = library, kernels_of(library, sizes)[name]
-        types = {"float": float, "int": int, "vec2": library.vec2}
+        types = {"float": float, "int": int, "vec2": library.vec2, "float16": library.float16}
+        types |= {"float32": library.float32, "float64": library.float64}
         held = [library.vec2 if a.shape[-1] == 2 else None for a in inputs]
         make = {"requires_grad": self.has_gradient, "device": "cpu"}
         self.inputs = [
@@ -130,10 +151,14 @@ class Program:
         return backward
 
 
-def kernels_of(library: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def kernels_of(library: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The kernels with these constants, of which strings are names of types; those not given are 1 and float32."""
+    sizes = dict.fromkeys("TMNK", 1) | {"FACTOR": "float32", "TOTAL": "float32"} | given
     name = f"<tiles of {library.__name__} {sizes}>"
     linecache.cache[name] = (len(SOURCE), None, SOURCE.splitlines(keepends=True), name)
-    scope: dict[str, Any] = {"library": library, "__name__": f"tiles_{sizes['T']}_{sizes['N']}", **sizes}
+    constants = {k: getattr(library, v) if isinstance(v, str) else v for k, v in sizes.items()}
+    module = "_".join(["tiles", *map(str, sizes.values())])
+    scope: dict[str, Any] = {"library": library, "__name__": module, **constants}
     exec(compile(SOURCE, name, "exec"), scope)
     return scope
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from jaxwarp.ir.kernel import Kernel
@@ -13,6 +14,16 @@ def values_read(kernel: Kernel) -> frozenset[Value]:
     """Return the values that some operation or block reads."""
     used = [v for op in walk(kernel.body) for v in (*op.operands, *(v for block in op.blocks for v in block.results))]
     return frozenset(used)
+
+
+def count_uses(kernel: Kernel) -> Counter[Value]:
+    """Count how often each value is read, by operations and as a block's result."""
+    uses: Counter[Value] = Counter()
+    for op in walk(kernel.body):
+        uses.update(op.operands)
+        for block in op.blocks:
+            uses.update(block.results)
+    return uses
 
 
 def adds_once(op: Op, differing: frozenset[Value] | set[Value], used: Collection[Value]) -> bool:

@@ -26,6 +26,7 @@ from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.flatten import Flat, flatten
 from jaxwarp.passes.gathered import ON_CPUS, ON_GPUS, Price, gathered
+from jaxwarp.passes.hold_wide import hold_wide
 from jaxwarp.passes.in_order import in_order
 from jaxwarp.passes.launches.tells import without_failures, without_tests
 from jaxwarp.passes.launches.versions import Versions
@@ -183,10 +184,11 @@ PREPARE: tuple[Pass, ...] = (
 GATHER: tuple[Pass, ...] = (_gathered,)  # code for one launch alone, where there is something to gather
 CLEAR: tuple[Pass, ...] = (_filled,)
 MERGE: tuple[Pass, ...] = (_flatten,)  # where rows are short
+HOLD: tuple[Pass, ...] = (_plain(hold_wide), _plain(simplify))  # where threads of tiles run one at a time
 COARSEN: tuple[Pass, ...] = (_coarsen,)  # for each number of rows that the planner considers
 KNOW: tuple[Pass, ...] = (*GATHER, _with_extents, *CLEAR, _unrolled)
 
-CPU: tuple[Pass, ...] = (*PREPARE, *GATHER, *CLEAR, *MERGE, *COARSEN)
+CPU: tuple[Pass, ...] = (*PREPARE, *GATHER, *CLEAR, *MERGE, *HOLD, *COARSEN)
 CUDA: tuple[Pass, ...] = (*PREPARE, *KNOW)
 
 
@@ -317,6 +319,11 @@ def on_gpu(
 def coarse(kernel: Kernel, rows: int, differing: frozenset[Value]) -> Kernel:
     """The kernel whose threads do what those of several rows do; `differing`: see Context."""
     return run(COARSEN, kernel, PassContext(rows=rows, differing=differing))[0]
+
+
+def held_wide(kernel: Kernel) -> Kernel:
+    """The kernel with its own arrays of half precision in float32."""
+    return run(HOLD, kernel, PassContext())[0]
 
 
 def simplified(kernel: Kernel) -> Kernel:

@@ -29,12 +29,14 @@ from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
+from jaxwarp.codegen.cpu.plan.tasks import find_tasks
 from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, choose_width
 from jaxwarp.codegen.progress import CodeOrigin, logged, told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.pipeline import held_wide
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +119,13 @@ def compile_cpu(
         KernelValueError: the arrays of a thread's own are too large for a stack.
     """
     machine = machine or host()
-    lanes = choose_width(kernel, machine) if width is None else width
+    tasks = find_tasks(kernel, machine) if width is None and succession is None else {}
+    if tasks and any(p.dtype.is_half for p in kernel.locals):
+        kernel = held_wide(kernel)
+        tasks = find_tasks(kernel, machine)
+    lanes = 1 if tasks else choose_width(kernel, machine) if width is None else width
     require_own_bytes(kernel, OWN_BYTES // lanes)
-    code = emit_function(kernel, lanes, machine, succession)
+    code = emit_function(kernel, lanes, machine, succession, tasks)
     bitcode = _assemble(code.text, kernel.name)
     return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))
 

@@ -15,7 +15,6 @@ from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import Grid, ParameterLayout
-from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER, GridLoop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
@@ -25,6 +24,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Tid, walk
+from jaxwarp.ir.rows import count_uses
 
 _LINE_LENGTH = 120
 LOCAL_BYTES = 512 * 1024  # of a thread's local memory, on every GPU

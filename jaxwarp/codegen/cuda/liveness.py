@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
-from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Op, Value, walk
-
-
-def count_uses(kernel: Kernel) -> Counter[Value]:
-    """Count how often each value is read, by operations and as a block's result."""
-    uses: Counter[Value] = Counter()
-    for op in walk(kernel.body):
-        uses.update(op.operands)
-        for block in op.blocks:
-            uses.update(block.results)
-    return uses
+from jaxwarp.ir.nodes import Block, Op, Value
 
 
 class Liveness:

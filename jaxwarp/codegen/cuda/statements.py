@@ -27,7 +27,7 @@ from jaxwarp.codegen.cuda.expression import (
 )
 from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import ParameterLayout
-from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
+from jaxwarp.codegen.cuda.liveness import Liveness
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.operators import Operators
@@ -37,6 +37,7 @@ from jaxwarp.codegen.cuda.sums.reductions import ReductionPlan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tell, Tid, Value
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.types import int32
 
 # Longer expressions are given a local: they are hard to read.

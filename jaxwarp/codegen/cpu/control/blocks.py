@@ -17,6 +17,7 @@ from jaxwarp.codegen.cpu.analysis.families import families
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
 from jaxwarp.codegen.cpu.control.prints import emit_print
+from jaxwarp.codegen.cpu.control.task_calls import TaskCode, emit_task_call
 from jaxwarp.codegen.cpu.control.thread_parts import thread_part
 from jaxwarp.codegen.cpu.llvm.formulas import emit_builtin
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
@@ -56,6 +57,7 @@ class Emitter:
         accumulators: where atomics may add, other than to memory.
         choices: bools known to be constant in the chunks this body runs on.
         done: operations whose results are bound already.
+        tasks: loops that are functions.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Emitter:
         accumulators: Accumulators,
         choices: Mapping[Value, bool] | None = None,
         done: Collection[Op] = (),
+        tasks: Mapping[For, TaskCode] | None = None,
     ):
         self.lanes = lanes
+        self.tasks = tasks or {}
         self.function = lanes.function
         self.strides = lanes.strides
         self.tids = tids
@@ -155,11 +159,20 @@ class Emitter:
             case If():
                 self.if_(op)
             case For():
-                self.loops.for_(op)
+                self.for_(op)
             case While():
                 self.loops.while_(op)
             case _:
                 raise InternalError(f"the CPU code generator does not know {type(op).__name__}")
+
+    def for_(self, op: For) -> None:
+        code = self.tasks.get(op)
+        if code is None:
+            self.loops.for_(op)
+            return
+        for inner in code.task.before:
+            self.op(inner)
+        emit_task_call(self.lanes, code)
 
     def call(self, op: Call) -> None:
         lanes = self.lanes

@@ -18,7 +18,7 @@ run as often as it takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.succession import Succession
@@ -33,6 +33,7 @@ from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.codegen.cpu.control.blocks import Emitter
 from jaxwarp.codegen.cpu.control.in_order import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.control.interior import emit_tests
+from jaxwarp.codegen.cpu.control.task_calls import TaskCode
 from jaxwarp.codegen.cpu.llvm.arguments import FunctionFrame
 from jaxwarp.codegen.cpu.llvm.formulas import shared_formulas
 from jaxwarp.codegen.cpu.llvm.hoisting import Invariants
@@ -43,9 +44,10 @@ from jaxwarp.codegen.cpu.llvm.vectors import FunctionText
 from jaxwarp.codegen.cpu.plan.coarsening import Coarse
 from jaxwarp.codegen.cpu.plan.plan import Plan, make_plan
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.tasks import Task
 from jaxwarp.codegen.cpu.plan.width import require_width
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, walk
+from jaxwarp.ir.nodes import Atomic, For, walk
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run, #4 formulas. A kernel of
 # one lane is for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill
@@ -77,15 +79,17 @@ def emit_function(
     width: int,
     machine: Machine,
     succession: Succession | None = None,
+    tasks: Mapping[For, Task] | None = None,
 ) -> FunctionCode:
     """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine.
 
-    `succession`: how threads follow each other.
+    `succession`: how threads follow each other. `tasks`: loops that are functions, where the width is one.
     """
     plan = make_plan(kernel, require_width(width), machine, succession is not None)
-    writer = _Writer(plan)
-    writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
+    inner = _TaskWriters(tasks or {}, machine, symbol)
+    writer = _Writer(plan, inner.codes)
+    writer.rows()
     function, streaming = writer.function, writer.streaming.prologue()
     own = writer.frame.own.begin(function)
     # The prologue asks for extents too, so the geometry comes after it.
@@ -93,11 +97,14 @@ def emit_function(
     if succession is not None:
         name, linkage = f"{symbol}.part", "internal "
         geometry, wrapper = emit_in_order(writer.frame, symbol, name, succession)
-    debug, cold = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
+    debug, cold = (" noinline optnone", " optnone") if width == 1 and not tasks else (_ALIGNED, "")
+    functions = [function, *inner.functions]
     lines = [
-        *function.declarations,
+        *dict.fromkeys(line for f in functions for line in f.declarations),
         *(function.constants or ()),
-        *function.helpers.values(),
+        *inner.constants,
+        *{name: text for f in functions for name, text in f.helpers.items()}.values(),
+        *inner.lines,
         SIGNATURE.format(linkage=linkage, symbol=name) + " #0 {",
         "entry:",
         *function.allocas,
@@ -108,7 +115,7 @@ def emit_function(
         *writer.lines(),
         "}",
         *wrapper,
-        (_ATTRIBUTES + _FORMULAS * bool(function.shared)).format(debug=debug, cold=cold),
+        (_ATTRIBUTES + _FORMULAS * any(f.shared for f in functions)).format(debug=debug, cold=cold),
         # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
         "!1 = distinct !{!1, !2}",
@@ -119,7 +126,44 @@ def emit_function(
         '!6 = !{!"llvm.loop.unroll.runtime.disable"}',
         "",
     ]
-    return FunctionCode(symbol, "\n".join(lines), geometry, tuple(function.libm), plan)
+    return FunctionCode(symbol, "\n".join(lines), geometry, tuple(name for f in functions for name in f.libm), plan)
+
+
+class _TaskWriters:
+    """The functions of tasks.
+
+    Attributes:
+        codes: by loops.
+        functions, lines, constants: what the module has of them.
+    """
+
+    def __init__(self, tasks: Mapping[For, Task], machine: Machine, symbol: str):
+        self.codes: dict[For, TaskCode] = {}
+        self.functions: list[FunctionText] = []
+        self.lines: list[str] = []
+        self.constants: list[str] = []
+        for number, (loop, task) in enumerate(tasks.items()):
+            self.codes[loop] = self._write(task, machine, f"{symbol}.task{number}")
+
+    def _write(self, task: Task, machine: Machine, symbol: str) -> TaskCode:
+        writer = _Writer(make_plan(task.kernel, task.width, machine, False, task.extents))
+        function = writer.function
+        if function.constants is not None:
+            function.constants = self.constants  # numbered
+        writer.rows()
+        streaming = writer.streaming.prologue()
+        self.functions.append(function)
+        self.lines += [
+            SIGNATURE.format(linkage="internal ", symbol=symbol) + " noinline #0 {",
+            "entry:",
+            *function.allocas,
+            *writer.frame.lines,
+            *streaming,
+            *writer.invariants.launch,
+            *writer.lines(),
+            "}",
+        ]
+        return TaskCode(task, symbol, writer.frame.geometry)
 
 
 def _accumulators(plan: Plan, lanes: Lanes) -> Accumulators:
@@ -140,8 +184,9 @@ def _accumulators(plan: Plan, lanes: Lanes) -> Accumulators:
 
 
 class _Writer:
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, tasks: Mapping[For, TaskCode] | None = None):
         self.plan = plan
+        self.tasks = tasks or {}
         self.kernel, self.width = plan.kernel, plan.width
         self.frame = FunctionFrame(plan.kernel, plan.width, plan.machine)
         self.invariants = Invariants()
@@ -153,7 +198,7 @@ class _Writer:
         self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))
 
     def emitter(self, lanes: Lanes, tids: Sequence[str]) -> Emitter:
-        return Emitter(lanes, tids, self.accumulators)
+        return Emitter(lanes, tids, self.accumulators, tasks=self.tasks)
 
     def rows(self) -> None:
         function = self.function
@@ -210,6 +255,11 @@ class _Writer:
     def rows_at_once(self, coarse: Coarse, outer: list[str], row: str) -> str:
         """The rows from `row` on, if there are as many as the body for several does, or this one; returns how many."""
         function = self.function
+        if self.plan.is_even(-2, coarse.rows) and self.plan.is_even(-1, coarse.width):
+            self.group_chunks(coarse, outer)
+            function.line("br label %past")
+            function.open("past")
+            return str(coarse.rows)
         is_group = function.inst(f"icmp sle i64 {function.inst(f'add i64 {row}, {coarse.rows}')}, %row_end")
         if self.kernel.grid_rank > 2:
             end = function.inst(f"add i64 {outer[-1]}, {coarse.rows}")
@@ -217,13 +267,7 @@ class _Writer:
             is_group = function.inst(f"and i1 {is_group}, {fits}")
         function.line(f"br i1 {is_group}, label %group, label %single")
         function.open("group")
-        last = function.inst(f"sub i64 %col_end, {coarse.width}")
-
-        def emit(column: str) -> None:
-            lanes = self.lanes(coarse.strides, None, coarse.width)
-            self.emitter(lanes, [*outer, column]).block(coarse.kernel.body)
-
-        group = self.chunk_loop("group_", coarse.width, last, emit)
+        group = self.group_chunks(coarse, outer)
         function.line("br label %others")
         in_group = function.label
         function.open("single")
@@ -245,11 +289,25 @@ class _Writer:
         function.open("past")
         return count
 
+    def group_chunks(self, coarse: Coarse, outer: list[str]) -> str:
+        """The full chunks of several rows; returns the first column after them."""
+        last = self.function.inst(f"sub i64 %col_end, {coarse.width}")
+
+        def emit(column: str) -> None:
+            lanes = self.lanes(coarse.strides, None, coarse.width)
+            self.emitter(lanes, [*outer, column]).block(coarse.kernel.body)
+
+        return self.chunk_loop("group_", coarse.width, last, emit)
+
     def columns(self, outer: list[str]) -> None:
         for total in self.accumulators.of_rows:
             total.clear()
         if self.width > 1 and self.plan.interior is None:
-            self.rest(outer, self.full_chunks(outer))
+            column = self.full_chunks(outer)
+            if self.plan.is_even(-1, self.width):
+                self.function.line("br label %past")
+            else:
+                self.rest(outer, column)
         else:
             self.chunks(outer)
         self.function.open("past")

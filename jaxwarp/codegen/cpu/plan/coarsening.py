@@ -54,7 +54,9 @@ class Coarse:
     strides: Strides
 
 
-def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine) -> Coarse | None:
+def choose_coarse(
+    kernel: Kernel, strides: Strides, width: int, machine: Machine, extent: int | None = None
+) -> Coarse | None:
     """The body for several rows, if there is one that pays.
 
     Args:
@@ -62,6 +64,7 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
         strides: of its values.
         width: lanes of the body for one row; that for several has no more.
         machine: what the code is shaped for.
+        extent: how many rows there are, if that is known: a multiple of those that a body does, if it can be.
     """
     if width == 1 or any(isinstance(op, Tell) for op in walk(kernel.body)):
         return None
@@ -79,7 +82,7 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
             continue
         # A register is for what all lanes share.
         room = int((machine.vector_registers - 1) * (HELD if sums else 1) / registers)
-        found = _fitting(kernel, differing, registers * cost.lanes, room, most)
+        found = _fitting(kernel, differing, registers * cost.lanes, room, most, extent)
         if found is not None and cost.of(registers, found.rows) < least:
             least, best = cost.of(registers, found.rows), found
     return best
@@ -112,7 +115,9 @@ def _is_sum(op: Atomic, strides: Strides, differing: frozenset[Value]) -> bool:
     return is_unseen and (is_vector or adds_once(op, differing, strides.used))
 
 
-def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int, most: int) -> Coarse | None:
+def _fitting(
+    kernel: Kernel, differing: frozenset[Value], lanes: int, room: int, most: int, extent: int | None
+) -> Coarse | None:
     """The body for as many rows as hold no more than `room` vectors, `most` at most."""
 
     def of(rows: int) -> tuple[Coarse, int]:
@@ -126,7 +131,8 @@ def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int,
     while rows > 2:
         found, held = of(rows)
         if held <= room:
-            return found
+            even = max(n for n in range(1, rows + 1) if (extent or rows) % n == 0)
+            return of(even)[0] if rows // 2 < even < rows else found
         own = max(1, (held - held_by_two) // (rows - 2))
         rows = min(rows - 1, 2 + (room - held_by_two) // own)
     return least if rows == 2 and held_by_two <= room else None

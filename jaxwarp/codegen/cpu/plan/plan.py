@@ -15,6 +15,7 @@ from jaxwarp.codegen.cpu.plan.cost import price_of
 from jaxwarp.codegen.cpu.plan.exclusive import Exclusive, find_exclusive
 from jaxwarp.codegen.cpu.plan.privatization import make_private, own_rows, row_sums, summed_arrays
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import register_lanes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, Load, Param, Store, While, walk
 
@@ -41,6 +42,7 @@ class Plan:
         coarse: the body for several rows.
         rest_width, rest_strides: lanes of the body for chunks of which some lanes are off, and its values.
         has_stored_constants: whether literals are read from memory.
+        extents: of the launch, where they are known.
     """
 
     kernel: Kernel
@@ -58,9 +60,16 @@ class Plan:
     rest_width: int
     rest_strides: Strides
     has_stored_constants: bool
+    extents: tuple[int, ...] | None = None
+
+    def is_even(self, axis: int, count: int) -> bool:
+        """Return whether a known extent is a multiple of a number."""
+        return self.extents is not None and self.extents[axis] % count == 0
 
 
-def make_plan(kernel: Kernel, width: int, machine: Machine, is_in_order: bool) -> Plan:
+def make_plan(
+    kernel: Kernel, width: int, machine: Machine, is_in_order: bool, extents: tuple[int, ...] | None = None
+) -> Plan:
     """The plan for a prepared kernel.
 
     Args:
@@ -68,6 +77,7 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, is_in_order: bool) -
         width: lanes.
         machine: what to shape the code for.
         is_in_order: whether threads follow each other.
+        extents: of the launch, where they are known.
     """
     if width == 1:
         strides = find_strides(kernel, width)
@@ -86,7 +96,7 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, is_in_order: bool) -
         near = find_neighbours(kernel, inside, width, exclusive.keys)
     # Where threads follow each other, rows do, too; and what runs alone may be a part of the launch.
     can_join = interior is None and not is_in_order and not rows and not near
-    coarse = _rows_together(kernel, strides, width, machine, exclusive) if can_join else None
+    coarse = _rows_together(kernel, strides, width, machine, exclusive, extents) if can_join else None
     rest = _rest(kernel, strides, width, machine, bool(rows))
     # In loops constants stay in registers where there is room.
     has_loops = any(isinstance(op, (For, While)) for op in walk(kernel.body))
@@ -106,16 +116,23 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, is_in_order: bool) -
         rest_width=rest[0],
         rest_strides=rest[1],
         has_stored_constants=machine.vector_registers <= _FEW_REGISTERS and not has_loops,
+        extents=extents,
     )
 
 
 def _rows_together(
-    kernel: Kernel, strides: Strides, width: int, machine: Machine, exclusive: Exclusive | None
+    kernel: Kernel,
+    strides: Strides,
+    width: int,
+    machine: Machine,
+    exclusive: Exclusive | None,
+    extents: tuple[int, ...] | None,
 ) -> Coarse | None:
     """The body for several rows. What it adds is to floats that all lanes share, or that the rectangle may own."""
     if exclusive is None and any(isinstance(op, Atomic) for op in walk(kernel.body)):
         return None  # of these each lane's addition would be an atomic
-    return choose_coarse(kernel, strides, width, machine)
+    rows = extents[-2] if extents is not None and len(extents) > 1 else None
+    return choose_coarse(kernel, strides, width, machine, rows)
 
 
 def _rest(kernel: Kernel, strides: Strides, width: int, machine: Machine, keeps_sums: bool) -> tuple[int, Strides]:
@@ -124,7 +141,7 @@ def _rest(kernel: Kernel, strides: Strides, width: int, machine: Machine, keeps_
         return width, strides
     if not machine.has_gather and _is_taken_apart(kernel, strides):
         return 1, find_strides(kernel, 1)
-    return min(width, _register_lanes(kernel, machine)), strides
+    return min(width, register_lanes(kernel, machine)), strides
 
 
 def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
@@ -134,8 +151,3 @@ def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
         return False
     apart = sum(price_of(op) for op in ops if isinstance(op, (Load, Store)) and is_component(strides, op))
     return 5 * apart >= sum(map(price_of, ops))
-
-
-def _register_lanes(kernel: Kernel, machine: Machine) -> int:
-    """Return the number of elements in a vector register, for the widest type that the kernel reads or writes."""
-    return machine.vector_bits // max((p.dtype.bits for p in kernel.params if p.dtype.bits > 32), default=32)

@@ -35,13 +35,22 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
             return require_width(int(given))
         except (ValueError, InternalError):
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
-    machine = machine or host()
+    return fitting_width(kernel, machine or host())
+
+
+def fitting_width(kernel: Kernel, machine: Machine) -> int:
+    """Return the lanes that cost least, whatever the environment says."""
     cost = BodyCost(kernel, find_strides(kernel, machine.vector_bits // 32), machine)
     chosen = int(cost.lanes * min(_REGISTERS, key=cost.of))
     own = own_bytes(kernel)
     while (chosen > cost.lanes and chosen * own > _NEAR_BYTES) or (chosen > 1 and chosen * own > OWN_BYTES):
         chosen //= 2
     return chosen
+
+
+def register_lanes(kernel: Kernel, machine: Machine) -> int:
+    """Return the number of elements in a vector register, for the widest type that the kernel reads or writes."""
+    return machine.vector_bits // max((p.dtype.bits for p in kernel.params if p.dtype.bits > 32), default=32)
 
 
 def require_width(width: int) -> int:

@@ -9,12 +9,12 @@ Iterations are independent, or summed in any order. So the index can be the elem
 
 from __future__ import annotations
 
-from jaxwarp.codegen.cuda.blocks.folds import SUM
-from jaxwarp.codegen.cuda.blocks.nests import Nests
-from jaxwarp.codegen.cuda.liveness import count_uses
+from jaxwarp.analysis.folds import SUM
+from jaxwarp.analysis.nests import Nests
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Call, Const, For, Op, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.types import int32
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from jaxwarp.analysis.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.matrices import Layout, MatrixProduct, layout_of, matrix_product
-from jaxwarp.codegen.cuda.blocks.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import Fragments, Mapping, in_fragments, patched
 from jaxwarp.ir.kernel import Kernel

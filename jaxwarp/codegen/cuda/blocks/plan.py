@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jaxwarp.analysis.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
-from jaxwarp.codegen.cuda.blocks.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelines_in
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP, Fragments
-from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import PRINT, Atomic, Block, For, If, Load, Op, Store, Tell, While, walk
+from jaxwarp.ir.rows import count_uses
 
 # A tile of fewer elements is no work for a warp: one thread a block does 16,384 Cholesky factors of 16 x 16 in 122 us.
 LEAST_ELEMENTS = 64

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import CONTINUE, LEFT, RETURN, Frame, statement
+from jaxwarp.frontend.lowering.frame import CONTINUE, LEFT, RETURN, Context, Frame, statement
 from jaxwarp.frontend.lowering.loops.advance import entered, while_next, while_runs
 from jaxwarp.frontend.lowering.loops.loop import Loop
 from jaxwarp.frontend.lowering.loops.progression import trip_count
@@ -34,6 +35,8 @@ from jaxwarp.ir.interpret import evaluate
 
 # How often a statement may be there because loops inside each other are unrolled. Of 4096 products LLVM takes a minute.
 _MOST_UNROLLED = 1024
+# The same of loops over the components of vectors and matrices.
+_MOST_COMPONENTS = 64
 
 
 @statement(ast.While)
@@ -216,8 +219,29 @@ def _is_unrolled(frame: Frame, node: ast.For, iterations: range) -> bool:
     if iterations[context.max_unroll :]:  # len() of a range counts no further than an int64
         name = range_variable(node)
         used = {n.id for call in statics for n in ast.walk(call) if isinstance(n, ast.Name)}
-        return name in used and not iterations[_MOST_UNROLLED:]
+        if name in used:
+            return not iterations[_MOST_UNROLLED:]
+        count = len(iterations[: _MOST_COMPONENTS + 1])
+        return count * context.unrolled <= _MOST_COMPONENTS and count <= _components(frame, node, name)
     return len(iterations) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or bool(statics)
+
+
+def _components(frame: Frame, node: ast.For, name: str | None) -> int:
+    """Return the components of the largest vector or matrix that a loop indexes with its variable.
+
+    Where such a loop is not unrolled, each access chooses among all components. An entropic collision of 27 populations
+    takes 0.08 of the time unrolled (AVX2). None, if the user wants fewer copies than there are by default.
+    """
+    if frame.context.max_unroll < Context.max_unroll:
+        return 0
+    found = 0
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name):
+            value = frame.variables.get(part.value.id)
+            indices = {n.id for n in ast.walk(part.slice) if isinstance(n, ast.Name)}
+            if isinstance(value, Bundle) and name in indices:
+                found = max(found, len(value.values))
+    return found
 
 
 def _called_name(call: ast.Call) -> str:

@@ -12,11 +12,10 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.analysis.apart import IndexEnds
+from jaxwarp.analysis.folds import SUM, Fold, fold_of
 from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.integers.ranges import all_of, is_inside
-from jaxwarp.codegen.cuda.blocks.apart import IndexEnds
-from jaxwarp.codegen.cuda.blocks.folds import SUM, Fold, fold_of
-from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -36,6 +35,7 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.types import Scalar
 
 # Updates whose order does not matter where nobody reads what was there before.
