@@ -140,11 +140,11 @@ def layout_of(param: Param, products: Iterable[MatrixProduct]) -> Layout:
 def matrix_product(nest: Nest, nests: Nests) -> MatrixProduct | None:
     """Return what a nest multiplies, if it is matrices of one type with sums of the type that the sums need."""
     product = product_in(nest, nests)
-    if product is None or nest.is_open or len(product.loop.results) != 1:
+    if product is None or len(product.loop.results) != 1:
         return None
     loop = product.loop
     ranges = (*nest.ranges, nests.range_of(loop))
-    if not all(ranges) or any(r.step != 1 for r in ranges) or any(r.start for r in nest.ranges):
+    if any(r.step != 1 for r in ranges) or any(r.start for r in nest.ranges):
         return None
     index, carried = loop.body.params
     found = _factors(loop.body.results[0], carried, nests)
