@@ -25,9 +25,9 @@ import measure
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.ffi.launch.image import unpack_image
-from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.ffi.lowering import call_attributes
+from jaxwarp.ffi.primitive import launch_p
+from jaxwarp.launches.image import unpack_image
 from jaxwarp.native.library import counter
 
 N = 16

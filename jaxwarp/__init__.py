@@ -66,11 +66,10 @@ from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
 from jaxwarp.errors import PerformanceWarning as PerformanceWarning
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel as jax_kernel
-from jaxwarp.ffi.launch.calls.options import ModulePreloadMode as ModulePreloadMode
-from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
-from jaxwarp.ffi.launch.costs.program import cost_analysis as cost_analysis
-from jaxwarp.ffi.launch.export import export_checks as export_checks
+from jaxwarp.ffi.checkify import kernel_checks as kernel_checks
+from jaxwarp.ffi.costs.program import cost_analysis as cost_analysis
+from jaxwarp.ffi.export import export_checks as export_checks
+from jaxwarp.ffi.jax_kernel import jax_kernel as jax_kernel
 from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
@@ -87,6 +86,7 @@ from jaxwarp.host.names import NAMES as _HOST_NAMES
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import overload as overload
+from jaxwarp.launches.arguments.options import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.library.names import find as _find
 from jaxwarp.library.names import listed as _listed
 from jaxwarp.memory.devices import Device as Device

@@ -67,11 +67,9 @@ from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
 from jaxwarp.errors import PerformanceWarning as PerformanceWarning
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.launch.calls.options import Mode, VmapMethod
-from jaxwarp.ffi.launch.calls.options import ModulePreloadMode as ModulePreloadMode
-from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
-from jaxwarp.ffi.launch.costs.program import cost_analysis as cost_analysis
-from jaxwarp.ffi.launch.export import export_checks as export_checks
+from jaxwarp.ffi.checkify import kernel_checks as kernel_checks
+from jaxwarp.ffi.costs.program import cost_analysis as cost_analysis
+from jaxwarp.ffi.export import export_checks as export_checks
 from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
@@ -191,6 +189,8 @@ from jaxwarp.host.transforms import transform_expand as transform_expand
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import overload as overload
+from jaxwarp.launches.arguments.options import Mode, VmapMethod
+from jaxwarp.launches.arguments.options import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.memory.devices import Device as Device
 from jaxwarp.memory.devices import DeviceLike as DeviceLike
 from jaxwarp.memory.devices import ScopedDevice as ScopedDevice
@@ -781,8 +781,9 @@ def jax_callable(func: Callable[_P, Any], num_outputs: int = ..., graph_mode: Gr
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
         graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
             is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
-        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
-        stage_out_argnames: the same, of outputs.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. With `GraphMode.JAX` the function may
+            write to them: what it writes is its own, and the caller's array stays. No effect in other modes.
+        stage_out_argnames: array outputs that the staged modes of Warp would copy. Checked; no effect.
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
         named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
@@ -818,8 +819,9 @@ def jax_callable(*, num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_me
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
         graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
             is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
-        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
-        stage_out_argnames: the same, of outputs.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. With `GraphMode.JAX` the function may
+            write to them: what it writes is its own, and the caller's array stays. No effect in other modes.
+        stage_out_argnames: array outputs that the staged modes of Warp would copy. Checked; no effect.
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
         named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.

@@ -2,7 +2,7 @@
 
 from jaxwarp.boundary import missing_in as _missing_in
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback
-from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel
+from jaxwarp.ffi.jax_kernel import jax_kernel
 from jaxwarp.ffi.programs.jax_callable import GraphMode, jax_callable
 
 __all__ = ["GraphMode", "jax_callable", "jax_kernel", "register_ffi_callback"]

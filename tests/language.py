@@ -12,8 +12,8 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.ffi.launch.calls.leaves import rebuilt
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.launches.arguments.leaves import rebuilt
 from jaxwarp.passes.pipeline import prepare
 
 _sources = 0

@@ -26,7 +26,7 @@ jaxwarp.sparse jaxwarp.types jaxwarp.utils
 RESULTS = """
 arrays.host_array.HostArray arrays.struct_array.StructArray arrays.indexed.IndexedArray memory.live_array.LiveArray
 memory.live_array.MemoryArray ffi.callbacks.buffers.Buffer ffi.callbacks.callback.ExecutionContext
-ffi.programs.traced_array.ArrayHandle ffi.programs.capture.RecordedArray ffi.launch.calls.jax_kernel.JaxKernel
+ffi.programs.traced_array.ArrayHandle ffi.programs.capture.RecordedArray ffi.jax_kernel.JaxKernel
 ffi.programs.jax_callable.JaxCallable quaternions.HostValue fem.field.fields.TestField fem.field.fields.TrialField
 fem.field.fields.TraceField fem.field.fields.FieldRestriction frontend.text.functions.Overload host.capture.Graph
 """.split()

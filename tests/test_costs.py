@@ -14,8 +14,8 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu import run as cpu_run
-from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.ffi.lowering import call_attributes
+from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.frontend.text.liveness import NameLiveness
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import walk

@@ -13,8 +13,9 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import compile as cuda_compile
 from jaxwarp.codegen.cuda import nvrtc, print_cuda
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch import code, lowering
-from jaxwarp.ffi.launch.code import Gpus
+from jaxwarp.ffi import lowering
+from jaxwarp.launches import code
+from jaxwarp.launches.code import Gpus
 from jaxwarp.passes.pipeline import prepare
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")

@@ -17,8 +17,8 @@ KINDS = [kind for kind in MAKERS if kind != "colliding"]  # of whose stores the 
 
 
 def on_device(job: Job) -> Buffers:
-    from jaxwarp.ffi.launch.code import CodeKey
-    from jaxwarp.ffi.launch.on_memory import launch_on
+    from jaxwarp.launches.code import CodeKey
+    from jaxwarp.launches.on_memory import launch_on
     from jaxwarp.memory.gpu.scope import gpu_scope
 
     scope = gpu_scope(0)

@@ -34,6 +34,7 @@ LAYERS = (
     ("decorators",),
     ("native",),
     ("memory",),
+    ("launches",),
     ("ffi",),
     ("arrays",),
     ("host",),

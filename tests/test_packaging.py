@@ -149,7 +149,7 @@ def test_the_tag_says_which_glibc_the_library_needs(wheel, library, tmp_path, mo
 def test_the_wheel_holds_the_package_and_no_sources_of_the_library(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert "jaxwarp/ffi/launch/image.py" in names
+    assert "jaxwarp/launches/image.py" in names
     assert [name for name in names if name.endswith(".so")] == ["jaxwarp/native/lib/libjaxwarp.so"]
     assert not [name for name in names if name.endswith((".cc", ".h", ".map"))]
     assert not [name for name in names if not name.startswith("jaxwarp")]

@@ -19,8 +19,8 @@ from waiting import wait_until
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable, jax_kernel
 from jaxwarp.codegen.cpu import compile as cpu_compile
-from jaxwarp.ffi.launch import primitive
-from jaxwarp.ffi.launch import spec as launch_module
+from jaxwarp.ffi import primitive
+from jaxwarp.launches import spec as launch_module
 from jaxwarp.native.library import counter
 
 X = np.arange(6, dtype=np.float32)

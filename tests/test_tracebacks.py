@@ -183,7 +183,7 @@ def test_an_error_that_was_handled_before_is_still_told():
 
 def test_a_fault_of_ours_keeps_its_frames(monkeypatch):
     monkeypatch.setattr(wp.Kernel, "specialize", lambda self, types=None: types.nothing)
-    monkeypatch.setattr("jaxwarp.ffi.launch.calls.bind.fit_grid", lambda *_: 1 / 0)
+    monkeypatch.setattr("jaxwarp.launches.arguments.bind.fit_grid", lambda *_: 1 / 0)
     error, _ = error_of("f(x[:3], 2.0)")
     assert isinstance(error, AttributeError)
 

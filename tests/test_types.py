@@ -1,7 +1,7 @@
 """What pyright and mypy know of programs of users: `make lint` has both read this file, and the tests run it.
 
-Programs that are right have no error. Lines that are wrong are in `_refused_by_checkers`: an `ignore` that is not needed
-is an error, so each of them is one for both.
+Programs that are right have no error. Lines that are wrong are in `_refused_by_checkers`: an `ignore` that is not
+needed is an error, so each of them is one for both.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.memory.convert import as_element, zero_element
 from jaxwarp.memory.host_scope import HOST, capturing
 from jaxwarp.memory.live_array import LiveArray, MemoryArray

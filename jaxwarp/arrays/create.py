@@ -15,11 +15,11 @@ from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
 from jaxwarp.frontend.lowering.local_arrays import ZEROS
 from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS
+from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import place_of_device

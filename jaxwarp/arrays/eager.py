@@ -11,13 +11,15 @@ import jax
 import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
-from jaxwarp.arrays.host_array import HostArray, InRecords
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import place_of as memory_of
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.launch.calls.arguments import KEY, CallParameter, Given, describe, is_key, with_absent
-from jaxwarp.ffi.launch.calls.bind import (
+from jaxwarp.ffi.debug import launch_in
+from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import KEY, CallParameter, Given, describe, is_key, with_absent
+from jaxwarp.launches.arguments.bind import (
     LaunchOptions,
     arguments_of,
     bind,
@@ -25,19 +27,19 @@ from jaxwarp.ffi.launch.calls.bind import (
     resolve_elements,
     specialize,
 )
-from jaxwarp.ffi.launch.calls.converters import Convert
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.ffi.launch.code import key_of
-from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
-from jaxwarp.ffi.launch.native_launch import NativeCode, updating
-from jaxwarp.ffi.launch.on_memory import loaded_on
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
-from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.converters import Convert
+from jaxwarp.launches.arguments.dims import normalize_dims
+from jaxwarp.launches.code import key_of
+from jaxwarp.launches.modes import debug_now, mode_of
+from jaxwarp.launches.native_launch import NativeCode, updating
+from jaxwarp.launches.on_memory import loaded_on
+from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written, place_of
+from jaxwarp.memory.tokens import InRecords
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.launches.in_records import Place, in_records
 from jaxwarp.passes.launches.same_memory import same_memory, with_one_for

@@ -16,9 +16,9 @@ from jaxwarp.arrays.placed import placed_array
 from jaxwarp.arrays.struct_array import array_of_structs, new_array
 from jaxwarp.boundary import located, located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
+from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.host_array import ArrayMark, HostArray, alike
-from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.leaves import Paths, paths_of, spread_argument
 from jaxwarp.memory.host_scope import Outside
+from jaxwarp.memory.tokens import ArrayMark, alike
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Array, Struct, handled, leaves_of, meant, struct_of
 from jaxwarp.unlocked import address_of

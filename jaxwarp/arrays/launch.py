@@ -22,9 +22,9 @@ from jaxwarp.arrays.launching import (
 from jaxwarp.arrays.tapes.adjoint import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.dims import normalize_dims
+from jaxwarp.launches.arguments.leaves import spread
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.gpu.scope import device_of

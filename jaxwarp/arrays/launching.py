@@ -7,9 +7,9 @@
 3. `launch_at_once` finds the memory that it happens in, and the tape that records it.
 4. `prepared_launch` looks for an earlier launch like it, by `_signature`: a `Repeated` (`repeated.py`).
 5. If there is none, `check` (`eager.py`) makes a `LaunchPlan` from types and shapes, and `_remember` a `Repeated`.
-   `code_of` (`ffi/launch/code.py`) makes its code, which is loaded by `ffi/launch/on_memory.py`.
+   `code_of` (`launches/code.py`) makes its code, which is loaded by `launches/on_memory.py`.
 6. `Repeated.operands` finds the addresses of the arguments, and whether arrays overlap.
-7. `Repeated.run` calls the code: `NativeCode.run` (`ffi/launch/native_launch.py`) on the CPU, in one call of
+7. `Repeated.run` calls the code: `NativeCode.run` (`launches/native_launch.py`) on the CPU, in one call of
    `jaxwarp_outside_alone` (`native/outside.cc`), which divides large launches among cores; `CudaLaunch.run` on GPUs.
 
 Where arguments are not simple, or debug mode is on, nothing is kept. Then step 4 gives a `Once`, and
@@ -46,13 +46,13 @@ from jaxwarp.errors import (
     KernelValueError,
     OutOfRangeError,
 )
-from jaxwarp.ffi.launch.calls.leaves import spread
-from jaxwarp.ffi.launch.debug import debug_now, mode_of
-from jaxwarp.ffi.launch.spec import IN_OUT
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.frontend.found import KernelFacts
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.leaves import spread
+from jaxwarp.launches.modes import debug_now, mode_of
+from jaxwarp.launches.spec import IN_OUT
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.dlpack import is_on_gpu
 from jaxwarp.memory.gpu.ordering import Queue

@@ -22,15 +22,15 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.decorators import func
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Given
-from jaxwarp.ffi.launch.calls.bind import arguments_of, resolve_elements, specialize
-from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.lowering.values import Intrinsic, type_of
 from jaxwarp.frontend.text.annotations import array as array_of
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import Given
+from jaxwarp.launches.arguments.bind import arguments_of, resolve_elements, specialize
+from jaxwarp.launches.arguments.leaves import spread
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.quaternions import HostValue

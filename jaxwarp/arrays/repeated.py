@@ -18,9 +18,9 @@ from jaxwarp.arrays.held import VALUES, Held
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
-from jaxwarp.ffi.launch.calls.converters import plain_numbers
-from jaxwarp.ffi.launch.code import key_of
-from jaxwarp.ffi.launch.on_memory import are_aligned, loaded_on
+from jaxwarp.launches.arguments.converters import plain_numbers
+from jaxwarp.launches.code import key_of
+from jaxwarp.launches.on_memory import are_aligned, loaded_on
 from jaxwarp.memory.gpu.by_value import ByValue
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Outside

@@ -12,17 +12,17 @@ from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import PlacedValue, argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import CallParameter, with_absent
-from jaxwarp.ffi.launch.calls.bind import arguments_of, make_converters, resolve_elements, types_of
-from jaxwarp.ffi.launch.calls.converters import Convert
-from jaxwarp.ffi.launch.calls.default_dims import default_extents
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.ffi.launch.calls.leaves import spread
-from jaxwarp.ffi.launch.calls.roles import bind_names
-from jaxwarp.ffi.launch.spec import INPUT, fit_grid
 from jaxwarp.frontend.stepping import SteppedKernel
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import CallParameter, with_absent
+from jaxwarp.launches.arguments.bind import arguments_of, make_converters, resolve_elements, types_of
+from jaxwarp.launches.arguments.converters import Convert
+from jaxwarp.launches.arguments.default_dims import default_extents
+from jaxwarp.launches.arguments.dims import normalize_dims
+from jaxwarp.launches.arguments.leaves import spread
+from jaxwarp.launches.arguments.roles import bind_names
+from jaxwarp.launches.spec import INPUT, fit_grid
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.types import Array
 

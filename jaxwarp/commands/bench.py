@@ -16,7 +16,7 @@ import numpy as np
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.commands.kernels import find, given, shape_of
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel
+from jaxwarp.ffi.jax_kernel import jax_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 

@@ -22,10 +22,10 @@ from jaxwarp.commands.kernels import find, given, shape_of
 from jaxwarp.commands.stages import name_of
 from jaxwarp.cuda_options import extents_of
 from jaxwarp.errors import CompileError
-from jaxwarp.ffi.launch.code import CodeKey, code_of
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import walk
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.code import CodeKey, code_of
 from jaxwarp.passes.pipeline import prepare, watching
 
 TARGETS = ("ir", "cpu", "assembly", "cuda", "ptx", "sass")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxwarp.decorators import func, kernel
-from jaxwarp.ffi.launch.calls.jax_kernel import JaxKernel, jax_kernel
+from jaxwarp.ffi.jax_kernel import JaxKernel, jax_kernel
 from jaxwarp.ffi.programs.jax_callable import JaxCallable, jax_callable
 from jaxwarp.kernel import KERNEL_OPTIONS
 from jaxwarp.structs.declare import struct

@@ -191,7 +191,7 @@ def stub() -> str:
     imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES if package != "config"]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
-    imports += ["from jaxwarp.ffi.launch.calls.options import Mode, VmapMethod"]
+    imports += ["from jaxwarp.launches.arguments.options import Mode, VmapMethod"]
     imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
     parts = [
         _STUB_HEAD,

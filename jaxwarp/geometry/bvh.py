@@ -14,12 +14,12 @@ from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
 from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
 from jaxwarp.geometry.operations import detached
 from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
+from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.gpu.scope import device_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray

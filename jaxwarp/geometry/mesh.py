@@ -16,7 +16,6 @@ from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.bvh import (
     Bvh,
     corners,
@@ -32,6 +31,7 @@ from jaxwarp.geometry.kernels.arrays import is_on_gpu, place_of, sent, with_own_
 from jaxwarp.geometry.kernels.boxes import bad_face_on_gpu, corners_on_gpu, faces_in_jax, faces_on_gpu, set_faces
 from jaxwarp.geometry.moments import Moments, moments_of
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
+from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.native import trees

@@ -16,11 +16,11 @@ from jaxwarp.arrays.launch import launch as make_launch
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.codegen import tuned
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.jax_kernel import JaxKernel
-from jaxwarp.ffi.launch.code import key_of
-from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
-from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec
+from jaxwarp.ffi.jax_kernel import JaxKernel
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.code import key_of
+from jaxwarp.launches.on_memory import CudaLaunch, are_aligned, loaded_on
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import get_device
 from jaxwarp.memory.driver import CudaError

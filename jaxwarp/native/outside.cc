@@ -1,5 +1,5 @@
 // Launches on the CPU outside of XLA's programs, on memory of the process: cut and run as those of programs are, by the
-// thread that asks and by the library's own. See jaxwarp/ffi/launch/native_launch.py.
+// thread that asks and by the library's own. See jaxwarp/launches/native_launch.py.
 #include <algorithm>
 #include <chrono>
 #include <memory>

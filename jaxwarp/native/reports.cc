@@ -9,7 +9,7 @@
 namespace jaxwarp {
 namespace {
 
-// As in passes/checks/reports.py and ffi/launch/debug.py.
+// As in passes/checks/reports.py and ffi/debug.py.
 constexpr int64_t kHead = 4, kTop = int64_t{1} << 62, kMostReports = 1 << 16, kMostRow = 64;
 constexpr char kEnd = '\x1e';
 

@@ -9,7 +9,7 @@
 
 namespace jaxwarp {
 
-// A thread of the launch failed a check: the message is the whole story. Python knows it by how it begins (ffi/launch/debug.py).
+// A thread of the launch failed a check: the message is the whole story. Python knows it by how it begins (ffi/debug.py).
 class CheckFailure : public Refusal {
  public:
   explicit CheckFailure(const std::string& text) : Refusal(XLA_FFI_Error_Code_FAILED_PRECONDITION, "check failed: " + text) {}

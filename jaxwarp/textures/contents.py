@@ -14,7 +14,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import require_known
+from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import Vec, element_scalar

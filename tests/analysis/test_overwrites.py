@@ -12,7 +12,7 @@ from overwrites import KERNELS, SQUARES, lu, some
 import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch.derivatives import recording
+from jaxwarp.ffi.derivatives import recording
 from jaxwarp.ir.nodes import Atomic, Load, walk
 from jaxwarp.types import float64 as F
 from jaxwarp.vjp.reverse.adjoint import adjoint

@@ -17,11 +17,11 @@ from jaxwarp.codegen.cpu.compile import compile_cpu
 from jaxwarp.codegen.cpu.plan import width
 from jaxwarp.codegen.cuda.emit import LOCAL_BYTES, print_cuda
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, intern_kernel
+from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float64, int32
 

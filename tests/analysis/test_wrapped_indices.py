@@ -10,7 +10,7 @@ from jax import export
 from jax.test_util import check_grads
 
 import jaxwarp as wp
-from jaxwarp.ffi.launch.derivatives import rules
+from jaxwarp.ffi.derivatives import rules
 from jaxwarp.ir.nodes import Atomic, Load, Store, walk
 from jaxwarp.types import float64 as F
 

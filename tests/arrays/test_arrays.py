@@ -21,7 +21,7 @@ from counting import calls_of
 import jaxwarp as wp
 from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch import native_launch, on_memory
+from jaxwarp.launches import native_launch, on_memory
 from jaxwarp.native.library import load_library
 
 X = np.arange(6, dtype=np.float32)

@@ -17,7 +17,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as compiler
-from jaxwarp.ffi.launch import on_memory
+from jaxwarp.launches import on_memory
 
 MAPS = Path("/proc/self/maps")
 

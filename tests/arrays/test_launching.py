@@ -10,7 +10,7 @@ from counting import profiled
 
 import jaxwarp as wp
 from jaxwarp.arrays import eager, launching, recent, repeated
-from jaxwarp.ffi.launch import code, native_launch, on_memory
+from jaxwarp.launches import code, native_launch, on_memory
 
 MODULES = {m.__file__: m for m in (launching, recent, repeated, eager, code, native_launch, on_memory)}
 

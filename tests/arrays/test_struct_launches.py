@@ -11,7 +11,7 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.arrays import launching
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.calls.leaves import spread
+from jaxwarp.launches.arguments.leaves import spread
 
 
 @wp.struct

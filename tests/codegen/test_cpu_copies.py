@@ -22,9 +22,9 @@ import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu import choose_copies, compile_cpu, launch, load_bitcode
 from jaxwarp.codegen.cpu.plan import copies
-from jaxwarp.ffi.launch import lowering
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
+from jaxwarp.ffi import lowering
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, intern_kernel
 from jaxwarp.native import library
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32

@@ -23,9 +23,9 @@ from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.errors import KernelError
-from jaxwarp.ffi.launch import code
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.launches import code
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32, int64
 

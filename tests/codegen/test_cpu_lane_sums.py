@@ -13,7 +13,7 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import choose_cut, compile_cpu, launch
 from jaxwarp.codegen.cpu.accumulate.lane_sums import sums_of_lanes
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder
-from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi import lowering
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bool_, float32, float64, int32
 

@@ -16,10 +16,10 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.accumulate import atomics, neighbour_sums, scalar_atomics
 from jaxwarp.codegen.cpu.accumulate.neighbour_sums import NeighbourSum
-from jaxwarp.ffi.launch.code import CodeKey
-from jaxwarp.ffi.launch.on_memory import loaded_on
-from jaxwarp.ffi.launch.spec import intern_kernel
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.launches.code import CodeKey
+from jaxwarp.launches.on_memory import loaded_on
+from jaxwarp.launches.spec import intern_kernel
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64

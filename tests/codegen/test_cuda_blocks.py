@@ -16,9 +16,9 @@ from tilekit import NUMBERS, body_kernel
 
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda, print_cuda, resources
 from jaxwarp.codegen.cuda.blocks import plan as planning
-from jaxwarp.ffi.launch.code import CodeKey, Gpus, code_of
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.launches.code import CodeKey, Gpus, code_of
 from jaxwarp.passes.pipeline import fix_rounding, prepare
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint

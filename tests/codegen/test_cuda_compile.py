@@ -18,9 +18,9 @@ from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda, default_archs, nvrtc, print_cuda, ptx, resources
 from jaxwarp.errors import CompileError, KernelValueError, Loc
-from jaxwarp.ffi.launch.image import pack_cuda_payload, unpack_cuda_payload
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
+from jaxwarp.launches.image import pack_cuda_payload, unpack_cuda_payload
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, int32
 

@@ -18,9 +18,9 @@ import jaxwarp as wp
 from jaxwarp import jax_kernel
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch import lowering
-from jaxwarp.ffi.launch.code import _targets
-from jaxwarp.ffi.launch.image import CUDA, unpack_cuda_payload, unpack_image
+from jaxwarp.ffi import lowering
+from jaxwarp.launches.code import _targets
+from jaxwarp.launches.image import CUDA, unpack_cuda_payload, unpack_image
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
 
@@ -176,8 +176,8 @@ def test_export_for_both_platforms_without_a_gpu():
 
 @needs_nvrtc
 def test_cuda_images_serve_the_common_architectures():
-    from jaxwarp.ffi.launch.calls.options import CallOptions
-    from jaxwarp.ffi.launch.lowering import call_attributes
+    from jaxwarp.ffi.lowering import call_attributes
+    from jaxwarp.launches.arguments.options import CallOptions
 
     plan = call._make_plan((1.0, np.ones(4, np.float32), np.ones(4, np.float32)), CallOptions())
     attributes = call_attributes(plan.launch, [(), (4,), (4,)], "cuda")
@@ -267,7 +267,7 @@ def damaged(image, how):
 
 @pytest.mark.parametrize("how", ["altered", "truncated", "empty", "another format", "another kind", "not bitcode"])
 def test_a_damaged_image_is_refused(how, monkeypatch):
-    from jaxwarp.ffi.launch import lowering
+    from jaxwarp.ffi import lowering
 
     x = jnp.ones(4)
     real = lowering._image

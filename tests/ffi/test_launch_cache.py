@@ -15,9 +15,9 @@ from waiting import least_ratio, wait_until
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
-from jaxwarp.ffi.launch import primitive
-from jaxwarp.ffi.launch import spec as launch_module
-from jaxwarp.ffi.launch.calls import jax_kernel as call_module
+from jaxwarp.ffi import jax_kernel as call_module
+from jaxwarp.ffi import primitive
+from jaxwarp.launches import spec as launch_module
 from jaxwarp.native.library import counter
 
 
@@ -163,7 +163,7 @@ def test_thousands_of_retraces_leave_nothing_behind():
 
 
 def test_many_signatures_are_bounded():
-    from jaxwarp.ffi.launch.calls import jax_kernel as module
+    from jaxwarp.ffi import jax_kernel as module
 
     call = jax_kernel(axpy)
     for n in range(module._MAX_PLANS + 100):

@@ -13,11 +13,11 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.ffi.launch import code
-from jaxwarp.ffi.launch.image import unpack_image
-from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.on_memory import loaded_on
-from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.ffi.lowering import call_attributes
+from jaxwarp.ffi.primitive import launch_p
+from jaxwarp.launches import code
+from jaxwarp.launches.image import unpack_image
+from jaxwarp.launches.on_memory import loaded_on
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.launches.adding import adding
 
@@ -189,4 +189,4 @@ def test_nobody_else_makes_code():
         place, text = path.relative_to(PACKAGE), path.read_text()
         if place.parts[0] != "codegen" and re.search(rf"\b({'|'.join(MAKERS)})\(", text):
             found.add(str(place))
-    assert found == {"ffi/launch/code.py", *SHOWN}
+    assert found == {"launches/code.py", *SHOWN}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi.launch import code
 from jaxwarp.frontend import found
+from jaxwarp.launches import code
 
 kernel_module = sys.modules["jaxwarp.kernel"]
 SCALE = 2.0

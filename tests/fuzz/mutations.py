@@ -171,7 +171,7 @@ def programs(folder: Path) -> Mutant:
 
 
 def images(folder: Path) -> Mutant:
-    from jaxwarp.ffi.launch import image
+    from jaxwarp.launches import image
 
     cpu = cpu_runtime(folder)
     whole = image.pack_image(image.CPU, bytes(range(256)))
@@ -236,7 +236,7 @@ def ours(whole: bytes) -> np.ndarray:
     """Where an exported program holds an image, with its header, or extents that only its launches have."""
     from fuzz.exported import EXTENT
 
-    from jaxwarp.ffi.launch import image
+    from jaxwarp.launches import image
 
     places: list[int] = []
     for mark in (image.MAGIC, EXTENT.to_bytes(8, "little")):

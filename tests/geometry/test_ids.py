@@ -17,9 +17,9 @@ from jaxwarp.arrays.ids.tables import REGISTRY, tables_at, tables_type
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.errors import DifferentiationError, KernelError
-from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.launches.arguments.leaves import spread
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import ENDLESS, id_leaves, struct_of

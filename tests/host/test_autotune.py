@@ -11,9 +11,9 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.compile import CUBIN, Entry
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch import lowering
-from jaxwarp.ffi.launch.code import Gpus
+from jaxwarp.ffi import lowering
 from jaxwarp.host import autotune
+from jaxwarp.launches.code import Gpus
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.passes.pipeline import prepare
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from native import graph_scenarios
 from native.frames import EXECUTE, INITIALIZE, INSTANTIATE, STREAM, Refused, Runtime
 
-from jaxwarp.ffi.launch.image import CPU, CUBIN, CUDA, PTX, Entry, pack_cuda_payload, pack_image
+from jaxwarp.launches.image import CPU, CUBIN, CUDA, PTX, Entry, pack_cuda_payload, pack_image
 
 ENTRIES = [
     Entry(PTX, 80, b"ptx80"),

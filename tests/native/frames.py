@@ -9,7 +9,7 @@ import shutil
 import threading
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, cast
 
-from jaxwarp.ffi.launch.image import sealed
+from jaxwarp.launches.image import sealed
 
 INSTANTIATE, INITIALIZE, EXECUTE = 0, 2, 3
 BYTES_OF = {"float32": (11, 4), "int32": (4, 4), "int64": (5, 8), "float64": (12, 8), "int8": (2, 1), "bool": (1, 1)}

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.ffi.launch import image
+from jaxwarp.launches import image
 from jaxwarp.native import library
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

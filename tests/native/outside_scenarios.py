@@ -28,7 +28,7 @@ import jaxwarp as wp
 from jaxwarp.arrays import launching
 from jaxwarp.codegen import tuned
 from jaxwarp.codegen.cuda import nvrtc
-from jaxwarp.ffi.launch import on_memory
+from jaxwarp.launches import on_memory
 from jaxwarp.memory import devices as known_devices
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu import by_value

@@ -58,7 +58,7 @@ class Gpus:
 
     def __init__(self, is_lazy=False):
         from jaxwarp.codegen import cuda
-        from jaxwarp.ffi.launch import code, on_memory
+        from jaxwarp.launches import code, on_memory
 
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.driver.fake_log.restype = self.driver.fake_text.restype = ctypes.c_char_p

@@ -25,9 +25,10 @@ from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS
+from jaxwarp.ffi import debug
 from jaxwarp.ffi.callbacks import callback
-from jaxwarp.ffi.launch import debug, on_memory
 from jaxwarp.ffi.programs import python_call
+from jaxwarp.launches import on_memory
 from jaxwarp.memory import cuda_scope
 from jaxwarp.memory.region import Region
 from jaxwarp.native.library import find_library

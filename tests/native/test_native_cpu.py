@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from native.frames import EXECUTE, INSTANTIATE, Refused, Runtime
 
 from jaxwarp.codegen.abi import MERGED
-from jaxwarp.ffi.launch import image
+from jaxwarp.launches import image
 from jaxwarp.native import library
 
 NATIVE = Path(__file__).parents[1] / "native"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.launches.adding import adding
 

@@ -13,11 +13,11 @@ from language import define
 import jaxwarp as wp
 from jaxwarp.codegen.abi import MERGED
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.ffi.launch.code import CodeKey, code_of
-from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.ffi.lowering import call_attributes
+from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
+from jaxwarp.launches.code import CodeKey, code_of
 from jaxwarp.passes import pipeline
 from jaxwarp.passes.pipeline import prepared
 

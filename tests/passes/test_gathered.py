@@ -19,12 +19,12 @@ from jaxwarp.analysis.thread_values import ThreadValues
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS
 from jaxwarp.codegen.cuda import code_for, nvrtc
-from jaxwarp.ffi.launch.spec import OUTPUT
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Value, walk
 from jaxwarp.ir.verify import verify
+from jaxwarp.launches.spec import OUTPUT
 from jaxwarp.passes import gathered as pass_
 from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.gathered import gathered

@@ -21,7 +21,7 @@ from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.commands.kernels import find
 from jaxwarp.commands.main import main
-from jaxwarp.ffi.launch.code import CodeKey, code_of
+from jaxwarp.launches.code import CodeKey, code_of
 from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, PREPARE, prepared
 
 ROOT = Path(wp.__file__).parent

@@ -23,7 +23,7 @@ from sass.twins import TWINS, parameters_of
 import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import CudaCode, code_for, compile_cuda
-from jaxwarp.ffi.launch.spec import OUTPUT
+from jaxwarp.launches.spec import OUTPUT
 from jaxwarp.passes.pipeline import prepare, prepared
 
 SCALAR = 1.7

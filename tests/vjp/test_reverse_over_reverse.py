@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi.launch.derivatives import second_order
+from jaxwarp.ffi.derivatives import second_order
 from jaxwarp.types import float64 as F
 
 

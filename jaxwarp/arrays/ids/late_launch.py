@@ -14,8 +14,13 @@ import numpy as np
 from jaxwarp.arrays.eager import PlacedValue, launch_now
 from jaxwarp.arrays.ids.tables import as_numbers, objects_in, place_of, tables_at, tables_type
 from jaxwarp.errors import DifferentiationError, IdError, KernelError, KernelValueError, Loc
-from jaxwarp.ffi.launch.calls.arguments import CallParameter, Given, as_jax_value, describe_for, with_absent
-from jaxwarp.ffi.launch.calls.bind import (
+from jaxwarp.ffi.programs.python_call import Kind, PythonParameter, make_call
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.ffi.programs.tracing import Program, written_arrays
+from jaxwarp.frontend.ids import TABLES
+from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import CallParameter, Given, as_jax_value, describe_for, with_absent
+from jaxwarp.launches.arguments.bind import (
     LaunchOptions,
     arguments_of,
     bind,
@@ -23,14 +28,9 @@ from jaxwarp.ffi.launch.calls.bind import (
     resolve_elements,
     specialize,
 )
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.ffi.launch.calls.leaves import spread
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT
-from jaxwarp.ffi.programs.python_call import Kind, PythonParameter, make_call
-from jaxwarp.ffi.programs.traced_array import ArrayHandle
-from jaxwarp.ffi.programs.tracing import Program, written_arrays
-from jaxwarp.frontend.ids import TABLES
-from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.dims import normalize_dims
+from jaxwarp.launches.arguments.leaves import spread
+from jaxwarp.launches.spec import IN_OUT, INPUT
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.ordering import note
 from jaxwarp.memory.gpu.scope import GpuScope

@@ -12,7 +12,7 @@ import jax.core
 import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.ffi.launch.calls.leaves import spread_struct
+from jaxwarp.launches.arguments.leaves import spread_struct
 from jaxwarp.types import CHANGES, Id, struct_of
 
 

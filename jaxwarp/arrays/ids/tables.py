@@ -25,8 +25,8 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import REGISTRY, Living, is_outside
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.leaves import spread_struct
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.leaves import spread_struct
 from jaxwarp.memory.gpu.scope import gpu_scope
 from jaxwarp.memory.host_scope import HOST, Outside
 from jaxwarp.memory.region import Region, Spans, array_region

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.ffi.launch.code import CodeKey
-from jaxwarp.ffi.launch.on_memory import loaded_on
+from jaxwarp.launches.code import CodeKey
+from jaxwarp.launches.on_memory import loaded_on
 from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope, view_of

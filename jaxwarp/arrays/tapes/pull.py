@@ -20,12 +20,12 @@ from jaxwarp import compat
 from jaxwarp.arrays.eager import LaunchPlan
 from jaxwarp.arrays.tapes.memory import Memory
 from jaxwarp.arrays.tapes.steps import Computed, LaunchStep, PullbackSteps, Shapes, UnknownError, abstract
-from jaxwarp.ffi.launch.debug import failures_raised
-from jaxwarp.ffi.launch.derivatives.handed_out import require_no_handing_out
-from jaxwarp.ffi.launch.derivatives.rules import silent_launch
-from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
-from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import LaunchSpec
+from jaxwarp.ffi.debug import failures_raised
+from jaxwarp.ffi.derivatives.handed_out import require_no_handing_out
+from jaxwarp.ffi.derivatives.rules import silent_launch
+from jaxwarp.ffi.derivatives.zeros import Values, pulled
+from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.launches.spec import LaunchSpec
 from jaxwarp.memory.host_scope import contents_of
 from jaxwarp.memory.region import Region, array_region
 

@@ -11,7 +11,7 @@ from jaxwarp.arrays.eager import CheckedLaunch, LaunchPlan, PlacedValue
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.blocks import is_float
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.spec import LaunchSpec
+from jaxwarp.launches.spec import LaunchSpec
 from jaxwarp.memory.host_scope import contents_of, copy_of
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.scope import Scope

@@ -15,11 +15,11 @@ import jax
 from jaxwarp import compat
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.tapes.blocks import is_float
-from jaxwarp.ffi.launch.code import key_of_call
-from jaxwarp.ffi.launch.derivatives.zeros import mark_p
-from jaxwarp.ffi.launch.primitive import launch_p
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, TransposeOf, intern_kernel
+from jaxwarp.ffi.derivatives.zeros import mark_p
+from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.launches.code import key_of_call
+from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, LaunchSpec, TransposeOf, intern_kernel
 from jaxwarp.passes.launches.adding import adding
 
 Shapes = tuple[tuple[int, ...], ...]

@@ -15,7 +15,7 @@ from jaxwarp.arrays.tapes.memory import HOST_MEMORY, Memory
 from jaxwarp.arrays.tapes.pull import Destination, Pull, pull_of
 from jaxwarp.arrays.tapes.recorded import Copied, Launched, NewContents, Operation, PullbackCall
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
+from jaxwarp.launches.spec import INPUT, OUTPUT
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region, dense_region

@@ -12,7 +12,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.buffers import Buffer
 from jaxwarp.ffi.callbacks.handler import CallbackTarget
-from jaxwarp.ffi.launch.lowering import TARGET
+from jaxwarp.ffi.lowering import TARGET
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.scope import Scope
 

@@ -16,7 +16,7 @@ from jaxwarp import compat
 from jaxwarp.boundary import PACKAGE
 from jaxwarp.errors import CheckError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
-from jaxwarp.ffi.launch.debug import FAILED
+from jaxwarp.ffi.debug import FAILED
 from jaxwarp.memory.cuda_scope import CudaScope
 from jaxwarp.memory.current import executing
 from jaxwarp.memory.driver import CudaError

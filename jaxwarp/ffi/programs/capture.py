@@ -14,8 +14,6 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries, located
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.calls.arguments import Given
-from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
@@ -34,6 +32,8 @@ from jaxwarp.ffi.programs.graph import bind_graph
 from jaxwarp.ffi.programs.python_call import PythonCall
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, as_value_in_trees, filled
 from jaxwarp.ffi.programs.tracing import Program
+from jaxwarp.launches.arguments.argument import Given
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.types import Array, Element, element_scalar, element_shape

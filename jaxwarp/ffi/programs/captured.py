@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import Dim, LaunchSpec
+from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.programs.control import Step, Values, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
+from jaxwarp.launches.spec import Dim, LaunchSpec
 from jaxwarp.unlocked import cached_property
 
 Shape = tuple[Dim, ...]

@@ -18,11 +18,9 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp import compat
 from jaxwarp.compat import Primitive
 from jaxwarp.errors import InternalError
-from jaxwarp.ffi.launch.derivatives.rules import is_active
-from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
-from jaxwarp.ffi.launch.image import sealed
-from jaxwarp.ffi.launch.lowering import call_attributes
-from jaxwarp.ffi.launch.spec import LaunchSpec
+from jaxwarp.ffi.derivatives.rules import is_active
+from jaxwarp.ffi.derivatives.zeros import Values, pushed
+from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
@@ -35,6 +33,8 @@ from jaxwarp.ffi.programs.captured import (
     Shape,
     evaluate,
 )
+from jaxwarp.launches.image import sealed
+from jaxwarp.launches.spec import LaunchSpec
 from jaxwarp.native.library import PROGRAM_TARGET
 from jaxwarp.passes.launches.tells import says
 

@@ -16,29 +16,7 @@ import jax.numpy as jnp
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.compat import is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.calls.arguments import (
-    CallParameter,
-    as_jax_value,
-    describe,
-    describe_for,
-    require_enabled,
-    signature_token,
-)
-from jaxwarp.ffi.launch.calls.converters import make_converter
-from jaxwarp.ffi.launch.calls.dims import ByName, freeze_dims, output_shape
-from jaxwarp.ffi.launch.calls.generics import is_generic, resolve_element
-from jaxwarp.ffi.launch.calls.leaves import Packing, count_outputs, form_of_results
-from jaxwarp.ffi.launch.calls.options import (
-    CallOptions,
-    ModulePreloadMode,
-    VmapMethod,
-    require_preload_mode,
-    require_vmap_method,
-)
-from jaxwarp.ffi.launch.calls.roles import assign_roles, bind_names, call_signature
-from jaxwarp.ffi.launch.checkify import raising
-from jaxwarp.ffi.launch.debug import debug_now
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
+from jaxwarp.ffi.checkify import raising
 from jaxwarp.ffi.programs.capture import CallableRecorder
 from jaxwarp.ffi.programs.declared import DeclaredFunction
 from jaxwarp.ffi.programs.python_call import PythonParameter, Static, bind_call, make_call, require_nothing
@@ -46,6 +24,28 @@ from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, tracing
 from jaxwarp.frontend.text.functions import named
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import (
+    CallParameter,
+    as_jax_value,
+    describe,
+    describe_for,
+    require_enabled,
+    signature_token,
+)
+from jaxwarp.launches.arguments.converters import make_converter
+from jaxwarp.launches.arguments.dims import ByName, freeze_dims, output_shape
+from jaxwarp.launches.arguments.generics import is_generic, resolve_element
+from jaxwarp.launches.arguments.leaves import Packing, count_outputs, form_of_results
+from jaxwarp.launches.arguments.options import (
+    CallOptions,
+    ModulePreloadMode,
+    VmapMethod,
+    require_preload_mode,
+    require_vmap_method,
+)
+from jaxwarp.launches.arguments.roles import assign_roles, bind_names, call_signature
+from jaxwarp.launches.modes import debug_now
+from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.types import Array, leaves_in_handles

@@ -22,8 +22,8 @@ from jaxwarp.compat import Primitive
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.handler import CallbackTarget
-from jaxwarp.ffi.launch.derivatives.rules import is_active
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim
+from jaxwarp.ffi.derivatives.rules import is_active
+from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, Dim
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope

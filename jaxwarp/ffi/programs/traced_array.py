@@ -17,8 +17,8 @@ from jaxwarp import compat
 from jaxwarp.boundary import boundaries
 from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import Given, describe
-from jaxwarp.ffi.launch.spec import is_static
+from jaxwarp.launches.arguments.argument import Given, describe
+from jaxwarp.launches.spec import is_static
 from jaxwarp.memory.devices import Device, device_from_jax
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region

@@ -14,14 +14,19 @@ import numpy as np
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import located
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.ffi.launch.calls.arguments import (
+from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.ffi.programs.control import over_arrays, repeated
+from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
+from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
+from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.argument import (
     CallParameter,
     as_jax_value,
     describe_for,
     require_enabled,
     with_absent,
 )
-from jaxwarp.ffi.launch.calls.bind import (
+from jaxwarp.launches.arguments.bind import (
     LaunchOptions,
     arguments_of,
     bind,
@@ -29,13 +34,8 @@ from jaxwarp.ffi.launch.calls.bind import (
     resolve_elements,
     specialize,
 )
-from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import OUTPUT, LaunchSpec, is_static
-from jaxwarp.ffi.programs.control import over_arrays, repeated
-from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
-from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
-from jaxwarp.kernel import Kernel
+from jaxwarp.launches.arguments.dims import normalize_dims
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, is_static
 from jaxwarp.memory.current import current
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import MemoryArray

@@ -18,7 +18,7 @@ from jax.scipy.sparse.linalg import gmres as jax_gmres
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.dims import require_known
+from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.optim.linear.operators import LinearOperator
 from jaxwarp.optim.linear.options import require_iterations, require_tolerances, tolerance_of_derivatives
 from jaxwarp.sparse.matrix import BsrMatrix

@@ -10,9 +10,9 @@ import numpy as np
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launching import prepared_launch
 from jaxwarp.arrays.tapes.memory import Memory
-from jaxwarp.ffi.launch.code import CodeKey
-from jaxwarp.ffi.launch.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.kernel import Kernel
+from jaxwarp.launches.code import CodeKey
+from jaxwarp.launches.on_memory import CudaLaunch, are_aligned, loaded_on
 from jaxwarp.memory.gpu.ordering import is_zero
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region

@@ -23,8 +23,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.analysis.folds import SUM
-from jaxwarp.analysis.nests import Nest, Nests
+from jaxwarp.analysis.loops.folds import SUM
+from jaxwarp.analysis.loops.nests import Nest, Nests
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu.plan.cost import WorkSum
 from jaxwarp.codegen.cpu.plan.target import Machine

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from jaxwarp.analysis.nests import Nest, Nests
+from jaxwarp.analysis.loops.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.pipelines import Pipeline
 from jaxwarp.codegen.cuda.blocks.places import Places
 from jaxwarp.codegen.cuda.blocks.spread import WARP

@@ -9,8 +9,8 @@ Iterations are independent, or summed in any order. So the index can be the elem
 
 from __future__ import annotations
 
-from jaxwarp.analysis.folds import SUM
-from jaxwarp.analysis.nests import Nests
+from jaxwarp.analysis.loops.folds import SUM
+from jaxwarp.analysis.loops.nests import Nests
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Call, Const, For, Op, Value, walk
 from jaxwarp.ir.rewrite import Rewriter

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jaxwarp.analysis.nests import Nest, Nests
+from jaxwarp.analysis.loops.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.ir.nodes import Call, Const, Load, Op, Param, Value
 from jaxwarp.types import Scalar, float32, float64

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.analysis.nests import Nest, Nests, is_pure
+from jaxwarp.analysis.loops.nests import Nest, Nests, is_pure
 from jaxwarp.codegen.cuda.blocks.places import Places
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, walk

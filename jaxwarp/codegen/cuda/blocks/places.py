@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from jaxwarp.analysis.nests import Nest, Nests
+from jaxwarp.analysis.loops.nests import Nest, Nests
 from jaxwarp.codegen.cuda.blocks.matrices import Layout, MatrixProduct, layout_of, matrix_product
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import Fragments, Mapping, in_fragments, patched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jaxwarp.analysis.nests import MANY_TRIPS, Nest, Nests
+from jaxwarp.analysis.loops.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from jaxwarp.analysis.folds import LARGEST, SUM
 from jaxwarp.analysis.integers.ranges import all_of
-from jaxwarp.analysis.nests import Nest
+from jaxwarp.analysis.loops.folds import LARGEST, SUM
+from jaxwarp.analysis.loops.nests import Nest
 from jaxwarp.codegen.cuda.blocks.barriers import exchanges
 from jaxwarp.codegen.cuda.blocks.places import Span, copied_arrays, elements
 from jaxwarp.codegen.cuda.blocks.plan import BlockPlan

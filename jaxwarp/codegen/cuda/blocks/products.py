@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxwarp.analysis.nests import Nest, Nests, is_pure
+from jaxwarp.analysis.loops.nests import Nest, Nests, is_pure
 from jaxwarp.ir.nodes import Atomic, Call, Const, For, Load, Op, Param, Store, walk
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from jaxwarp.analysis.nests import Nest, is_pure
+from jaxwarp.analysis.loops.nests import Nest, is_pure
 from jaxwarp.codegen.cuda.blocks.matrices import WIDE, Layout, MatrixProduct, Operand
 from jaxwarp.codegen.cuda.blocks.pipelines import Pipeline
 from jaxwarp.codegen.cuda.blocks.printer import BlockPrinter

@@ -1,0 +1,1 @@
+"""Loops whose iterations are independent, or combine what they have."""

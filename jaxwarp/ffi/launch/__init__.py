@@ -1,1 +1,0 @@
-"""A launch from JAX: what it is, how arguments become one, the primitive and its lowering."""

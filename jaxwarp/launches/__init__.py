@@ -1,0 +1,1 @@
+"""A launch: what it is, how arguments become one, its code, and running it on memory. None of it is JAX's."""
