@@ -57,7 +57,7 @@ def boundary(function: Function, tell: Callable[[Exception], None] | None = None
             strip(error)
             raise  # bare: this frame is not added again
 
-    return entered  # type: ignore[return-value]
+    return entered  # pyright: ignore
 
 
 def boundaries(kind: Class) -> Class:

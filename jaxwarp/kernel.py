@@ -109,6 +109,14 @@ class Kernel(PickledByName):
         module: whose options hold for it.
     """
 
+    arguments: tuple[Argument, ...]
+    leaves: tuple[Argument, ...]
+    structs: tuple[Struct | None, ...]
+    has_structs: bool
+    takes_structs: tuple[int, ...]
+    named_axes: tuple[int, ...]
+    _is_by_class: bool
+
     _SETTABLE = ("key",)
     # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
     step: ClassVar[Callable[[Kernel, Source, Sequence[Any], dict[str, Any], Any, Any], None]]

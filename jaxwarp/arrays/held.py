@@ -123,7 +123,7 @@ class Held:
     def with_numbers(self, value: Any) -> Held | None:
         """Return a `Held` for a struct in which only numbers have changed, each to one of the same type. Return None if
         anything else has changed."""
-        now, leaves = tuple(value.__dict__.values()), [*self.leaves]
+        now, leaves = _fields_of(value), [*self.leaves]
         if self._value() is not value or len(now) != len(self._fields):
             return None
         for old, new in zip(self._fields, now, strict=True):
@@ -201,8 +201,14 @@ _IN_LIST = _counts([object()])[0]
 
 def _are_same(value: Any, fields: tuple[Any, ...]) -> bool:
     """Return whether the fields of a struct are these objects."""
-    now = value.__dict__.values()
+    now = _fields_of(value)
     return len(now) == len(fields) and all(map(is_, now, fields))
+
+
+def _fields_of(value: Any) -> tuple[Any, ...]:
+    """Return the names of a struct's fields, then what they hold: fields that were deleted come in another order."""
+    held = value.__dict__
+    return (*held, *held.values())
 
 
 @cache
@@ -268,7 +274,7 @@ def _gather(paths: Paths, value: Any, leaves: list[Any], fields: list[Any]) -> b
     if type(value) is not kind:
         return False
     held = value.__dict__
-    fields.append((value, tuple(held.values())))
+    fields.append((value, _fields_of(value)))
     for name, inner in names:
         if inner is None:
             leaves.append(held[name])

@@ -16,11 +16,13 @@ import numpy as np
 from jaxwarp.arrays.held import VALUES, Held, held_of, token_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.repeated import Repeated
+from jaxwarp.arrays.struct_array import StructArray
 from jaxwarp.kernel import Kernel
 from jaxwarp.quaternions import HostValue
 
 _MOST = 64  # of a kernel
 _mark = attrgetter("mark")
+_ARRAYS = frozenset((HostArray, StructArray))
 _INTEGERS = frozenset((int,))
 _BLOCKS = frozenset((int, str, type(None)))
 
@@ -62,9 +64,12 @@ def asked(kernel: Kernel, dim: Any, params: Sequence[Any], block_dim: Any, place
         return None
     places, held = kernel.places, {}
     try:
-        marks = list(map(_mark, [params[k] for k in places.arrays]))
+        arrays = [params[k] for k in places.arrays]
+        marks = list(map(_mark, arrays))
     except AttributeError:  # of another library, or None
         return None
+    if not _ARRAYS.issuperset(map(type, arrays)) and not all(isinstance(a, HostArray) for a in arrays):
+        return None  # what has the attributes of an array may be something else
     for k, struct in places.structs:
         found = held_of(struct, params[k])
         if found is None:

@@ -61,7 +61,7 @@ class Integrand(Func):
     `roles` has the role of each argument: "sample", "domain", "field", or "value".
     """
 
-    roles: dict[str, str] = None  # type: ignore[assignment]
+    roles: dict[str, str] = None  # pyright: ignore
 
     @property
     def types(self) -> dict[str, Any]:

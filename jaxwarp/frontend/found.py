@@ -63,11 +63,9 @@ def found_of(source: Source, max_unroll: int, *others: Any) -> KernelFacts:
         return KernelFacts(max_unroll)
     with _lock:
         known = _alive.get(content.key)
-    if known is not None and known.content is not None and known.content.is_as_found():
-        if known.specialized:
-            content.mark_used()
-    else:
+    if known is None or known.content is None or not known.content.is_as_found():
         known = KernelFacts(max_unroll, content)
+    content.mark_used()
     with _lock:
         _alive[content.key] = known
         dropped = _keep(hash(content.key), known)

@@ -136,9 +136,9 @@ float64 = _scalar("float64", "float", 64, "f64")
 SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 SCALAR_BY_DTYPE = {s.numpy: s for s in SCALARS}
 # Warp's classes of types, for annotations. Unlike other type variables, one may mean several types in a signature.
-Int: Any = typing.TypeVar("Int", *(s for s in SCALARS if s.is_int))  # type: ignore[misc]
-Float: Any = typing.TypeVar("Float", *(s for s in SCALARS if s.is_float))  # type: ignore[misc]
-Number: Any = typing.TypeVar("Scalar", *(s for s in SCALARS if s is not bool_))  # type: ignore[misc]
+Int: Any = typing.TypeVar("Int", *(s for s in SCALARS if s.is_int))  # pyright: ignore
+Float: Any = typing.TypeVar("Float", *(s for s in SCALARS if s.is_float))  # pyright: ignore
+Number: Any = typing.TypeVar("Scalar", *(s for s in SCALARS if s is not bool_))  # pyright: ignore
 CLASSES = (Int, Float, Number)
 PYTHON_TYPES = {builtins.bool: bool_, builtins.int: int32, builtins.float: float32}
 

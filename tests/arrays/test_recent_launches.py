@@ -171,3 +171,48 @@ def test_tapes_and_captures_see_launches_again():
     assert y.list() == [8.0] * 3
     wp.capture_launch(capture.graph)
     assert y.list() == [10.0] * 3
+
+
+def test_fields_that_were_deleted_and_set_in_another_order():
+    @wp.struct
+    class Two:
+        a: float
+        b: float
+
+    @wp.kernel
+    def of_two(p: Two, y: wp.array(dtype=float)):
+        y[wp.tid()] = p.a * 10.0 + p.b
+
+    p, y = Two(), wp.zeros(1)
+    p.a, p.b = 1.0, 2.0
+    one, two = p.a, p.b
+    wp.launch(of_two, 1, [p, y])
+    assert y.list() == [12.0]
+    del p.a, p.b
+    p.b, p.a = one, two
+    wp.launch(of_two, 1, [p, y])
+    assert y.list() == [21.0]
+
+
+def test_what_looks_like_an_array_is_taken_for_what_it_says():
+    class Ten:
+        """It has an array's attributes, and other numbers."""
+
+        def __init__(self, array):
+            self._array = array
+
+        def __getattr__(self, name):
+            return getattr(self._array, name)
+
+        @property
+        def __array_interface__(self):
+            return self._ten.__array_interface__
+
+    x, y = wp.array([1.0, 2.0], dtype=float), wp.zeros(2)
+    other = Ten(x)
+    other._ten = np.array([10.0, 20.0], np.float32)
+    for _ in range(2):
+        for given, expected in ((x, [1.0, 2.0]), (other, [10.0, 20.0])):
+            y.zero_()
+            wp.launch(saxpy, 2, [given, y, 1.0])
+            assert y.list() == expected

@@ -43,6 +43,93 @@ def of_number(factor):
     return k
 
 
+class Late:
+    """An object whose kernel is made before the attributes that it names."""
+
+    def __init__(self, gain):
+        @wp.func
+        def scaled(x: float):
+            return x * self.gain
+
+        @wp.kernel
+        def direct(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = x[i] * self.gain
+
+        @wp.kernel
+        def through(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = scaled(x[i])
+
+        self.direct, self.through = direct, through
+        self.gain = gain
+
+
+@pytest.mark.parametrize("name", ["direct", "through"])
+def test_attributes_set_after_the_kernel_is_made(name):
+    for gain in (1.0, 2.0, 7.0):
+        assert result(getattr(Late(gain), name)) == [gain, 2 * gain, 3 * gain]
+
+
+def test_rules_come_too_late_once_a_kernel_is_known_by_what_it_is():
+    def make():
+        @wp.func
+        def squared(x: float):
+            return x * x
+
+        @wp.kernel
+        def k(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = squared(x[i])
+
+        return squared, k
+
+    def rule(x: float, r: float):
+        wp.adjoint[x] += 7.0 * r
+
+    squared, k = make()
+    wp.launch(k, 0, [wp.zeros(3), wp.zeros(3)])
+    with pytest.raises(wp.KernelError, match="right after squared"):
+        wp.func_grad(squared)(rule)
+
+
+def test_a_function_whose_name_gets_another_overload(tmp_path):
+    text = """
+import jaxwarp as wp
+
+@wp.func
+def f(x: int):
+    return x * 2
+
+@wp.func
+def f(x: float):
+    return float(f(int(x)))
+
+h = f
+
+def make():
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = h(x[i])
+    return k
+
+def change():
+    @wp.func
+    def f(x: int):
+        return x * 3
+    globals()["f"] = f
+"""
+    file = tmp_path / "of_overloads.py"
+    file.write_text(text)
+    scope = {"__name__": "of_overloads"}
+    exec(compile(text, str(file), "exec"), scope)
+    first = scope["make"]()
+    assert result(first) == [2.0, 4.0, 6.0]
+    scope["change"]()
+    assert result(scope["make"]()) == [3.0, 6.0, 9.0]
+
+
 def test_a_kernel_made_again_is_not_lowered_again(lowered):
     assert result(of_number(5.5)) == [5.5, 11.0, 16.5]
     first = of_number(5.5)

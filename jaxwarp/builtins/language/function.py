@@ -68,7 +68,7 @@ class Function:
     def __name__(self) -> str:
         return self.name
 
-    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # pyright: ignore
     __signature__ = OfInstances(lambda self: parsed(self.signature))
 
     def expand(self, ops: Ops, *args: Any, **kwargs: Any) -> Any:

@@ -172,8 +172,8 @@ class _Transposing:
                 self.add(op.args[0], self.scaled(move, self.ops.div(1.0, args[1])))
             case "select":
                 zero = self.zero(move.type)
-                self.add(op.args[1], self.ops.select(args[0], move, zero))  # type: ignore[arg-type]
-                self.add(op.args[2], self.ops.select(args[0], zero, move))  # type: ignore[arg-type]
+                self.add(op.args[1], self.ops.select(args[0], move, zero))  # pyright: ignore
+                self.add(op.args[2], self.ops.select(args[0], zero, move))  # pyright: ignore
             case _:
                 raise InternalError(f"the transposed of {op.builtin.name}, which is not linear")
 

@@ -163,7 +163,7 @@ def sectioned(
 def section(frame: Frame, value: Bundle, indices: Sequence[Any]) -> Bundle:
     """The components in a slice, as a vector or matrix."""
     dtype, chosen = sectioned(frame, value.type, indices)
-    return Bundle(dtype, tuple(extract(frame, value, at, are_tested=False) for at in chosen))  # type: ignore[misc]
+    return Bundle(dtype, tuple(extract(frame, value, at, are_tested=False) for at in chosen))  # pyright: ignore
 
 
 def section_values(frame: Frame, dtype: Aggregate, value: Any) -> Sequence[ir.Value]:

@@ -296,7 +296,7 @@ class Intrinsic:
     def __name__(self) -> str:
         return self.name
 
-    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # pyright: ignore
     __signature__ = OfInstances(lambda self: parsed(self.signature))
 
     @boundary

@@ -152,6 +152,8 @@ def _attribute(source: Source, chain: Chain, values: dict[str, Any], bound: froz
     """Return the value that an attribute had when the function was defined."""
     host = Missing if chain.base in bound else values.get(chain.base, Missing)
     _, value = source.attributes.get((id(host), chain.name), (None, Missing))
+    if value is Missing and host is not Missing:
+        _token(host, Content(None))  # it may have one later, which is that of this object alone
     return value
 
 
@@ -191,7 +193,7 @@ def _token(value: Any, found: Content) -> Any:
         return _of_func(value, found)
     if isinstance(value, np.ndarray | np.generic):
         return _of_array(value)
-    if kind in _IN_ORDER or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+    if kind in _IN_ORDER or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         return Same(kind), tuple([_token(item, found) for item in value])
     if kind in _MAPPINGS:
         return Same(kind), tuple([(_token(k, found), _token(v, found)) for k, v in value.items()])
@@ -216,7 +218,8 @@ def _of_array(value: np.ndarray | np.generic) -> Any:
 def _of_func(func: Func, found: Content) -> Any:
     """Return which object a function of a module is; of one made inside a function, the content."""
     if "<locals>" not in func.key or any(map(func.has_own, vars(func))):
-        return Same(func)
+        # Its text may call its name, which another overload has by now.
+        return Same(func), tuple([Same(find(o.source.function, o.source.name)) for o in func.overloads])
     return Func, func.name, tuple([_of_overload(overload, found) for overload in func.overloads])
 
 

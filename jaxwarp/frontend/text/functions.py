@@ -149,7 +149,7 @@ class Func(PickledByName):
         said = ((o.written, inspect.getdoc(o.source.function)) for o in self.overloads)
         return "\n\n".join(text for texts in said for text in texts if text)
 
-    __doc__ = OfInstances(_help, __doc__)  # type: ignore[assignment]
+    __doc__ = OfInstances(_help, __doc__)  # pyright: ignore
 
     # Of the last overload.
     __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))

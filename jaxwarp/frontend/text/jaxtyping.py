@@ -56,7 +56,7 @@ def _dtype(annotation: Any) -> Any:
     if len(found) == 1:
         return found[0]
     name = annotation.__name__.partition("[")[0]
-    return _groups.setdefault(found, typing.TypeVar(name, *found))  # type: ignore[misc]
+    return _groups.setdefault(found, typing.TypeVar(name, *found))  # pyright: ignore
 
 
 def _axis(dim: Any) -> int | str | None:

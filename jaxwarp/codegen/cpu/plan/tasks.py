@@ -228,6 +228,8 @@ class _Outlined(Rewriter):
         assert isinstance(op, Call)
         if op.builtin.name == "fma":
             value = self.call(ROWS["mul"], *self.all(op.args[:2]))
+        elif op.builtin.name == "sub":
+            value = self.call(ROWS["neg"], self.value(op.args[1]))
         else:
             (value,) = (self.value(v) for v in op.args if v not in carried)
         self.emit(Atomic(Value(value.type), "add", param, (), (value,)))

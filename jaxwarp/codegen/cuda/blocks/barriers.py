@@ -53,7 +53,7 @@ def barriers(
 ) -> frozenset[Op]:
     """Return the operations before which there is a barrier, besides those that loops which run ahead have."""
     finder = _Finder(kernel, nests, places, pipelines)
-    zeroed = _Since(frozenset((p, None) for p, layout in places.layouts.items() if layout.is_zeroed))
+    zeroed = _Since(frozenset((p, None, None) for p, layout in places.layouts.items() if layout.is_zeroed))
     # Other threads of the launch may come before this one in the same block; what they do to parameters has no order.
     finder.again(lambda since: finder.block(kernel.body, since.without(kernel.params)), zeroed)
     return frozenset(finder.before)

@@ -23,7 +23,7 @@ class Mapping:
 
     shape: tuple[int, ...]
     threads: int
-    patch: tuple[int, int] = ()  # type: ignore[assignment]
+    patch: tuple[int, int] = ()  # pyright: ignore
     near: int = 0
 
     @property

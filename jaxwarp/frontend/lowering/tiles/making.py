@@ -278,7 +278,7 @@ class TileFunction(Intrinsic):
     """`tile`: in kernels a function; outside of them `tile[float, 16, 16]`, `tile(dtype=float, shape=(16, 16))` and,
     of any shape, `tile[float]` annotate arguments of a `@func`."""
 
-    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # pyright: ignore
 
     def __getitem__(self, parameters: Any) -> TileType:
         dtype, *extents = parameters if isinstance(parameters, tuple) and parameters else (parameters,)
