@@ -23,7 +23,7 @@ from typing import (
     TypeVar,
     dataclass_transform,
 )
-from typing import Type as type_
+from typing import Type as _type
 from typing import overload as _overload
 
 import jax
@@ -547,7 +547,7 @@ def func(*, name: Any = ..., module: Any = ..., inline: Any = ...) -> Callable[[
 
 @_overload
 @dataclass_transform(field_specifiers=(dataclasses.field,))
-def struct(kind: type_[_C], /) -> type_[_C]:
+def struct(kind: _type[_C], /) -> _type[_C]:
     """Makes a struct of a class: `@struct`.
 
     Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
@@ -573,7 +573,7 @@ def struct(kind: type_[_C], /) -> type_[_C]:
 
 @_overload
 @dataclass_transform(field_specifiers=(dataclasses.field,))
-def struct(*, module: Any = ...) -> Callable[[type_[_C]], type_[_C]]:
+def struct(*, module: Any = ...) -> Callable[[_type[_C]], _type[_C]]:
     """Makes a struct of a class: `@struct`.
 
     Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and

@@ -346,9 +346,9 @@ class HostArray(LiveArray):
         region = self._dense("reshaped")
         found = _extents(given, self.size)
         if found is None:
+            sizes = f" (size {math.prod(given)})" if all(isinstance(n, int) for n in given) else ""
             raise KernelValueError(
-                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(given)}"
-                f" (size {math.prod(given)})",
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(given)}{sizes}",
                 hint="the number of elements must stay",
             )
         made = self._as(

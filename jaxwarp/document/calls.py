@@ -69,8 +69,8 @@ def _decorator(name: str, made: str, options: str, function: Callable[..., Any])
 def _struct() -> str:
     head, doc = "@_overload\n@dataclass_transform(field_specifiers=(dataclasses.field,))\n", _doc(struct)
     return (
-        f"{head}def struct(kind: type_[_C], /) -> type_[_C]:\n{doc}\n\n"
-        f"{head}def struct(*, module: Any = ...) -> Callable[[type_[_C]], type_[_C]]:\n{doc}\n\n"
+        f"{head}def struct(kind: _type[_C], /) -> _type[_C]:\n{doc}\n\n"
+        f"{head}def struct(*, module: Any = ...) -> Callable[[_type[_C]], _type[_C]]:\n{doc}\n\n"
     )
 
 

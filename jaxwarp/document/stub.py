@@ -53,7 +53,7 @@ from typing import (
     TypeVar,
     dataclass_transform,
 )
-from typing import Type as type_
+from typing import Type as _type
 from typing import overload as _overload
 
 import jax

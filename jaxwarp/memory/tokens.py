@@ -1,4 +1,4 @@
-"""What tells arrays apart, as far as launches on them differ."""
+"""Tokens of arrays: what tells them apart, as far as launches on them differ."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ def test_the_stub_and_the_page_have_all_that_arrays_have():
 
 def test_stub_parameters():
     functions = {n.name: n for n in ast.parse(stub()).body if isinstance(n, ast.FunctionDef)}
-    assert ast.unparse(functions["matrix"].args) == "*components: Any, shape: Any, dtype: Any=..."
-    assert ast.unparse(functions["norm_huber"].args) == "v: Any, delta: Any=1.0"
-    assert ast.unparse(functions["min"].args) == "*args: Any, **keywords: Any"
+    assert ast.unparse(functions["matrix"].args) == "*components: float, shape: Any, dtype: Any=..."
+    assert ast.unparse(functions["norm_huber"].args) == "v: _VecT, delta: float=..."
+    assert ast.unparse(functions["min"].args) == "a: _Value"
     assert "largest component" in ast.get_docstring(functions["max"])
 
 

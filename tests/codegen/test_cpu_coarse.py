@@ -226,7 +226,7 @@ def test_rectangles_of_products(data):
 def any_kernel(monkeypatch, rows):
     """Makes the code generator coarsen all kernels but those with arrays of a thread's own and sums along rows."""
 
-    def choose(kernel, strides, width, machine):
+    def choose(kernel, strides, width, machine, *_):
         if width == 1 or kernel.grid_rank < 2 or kernel.locals:
             return None
         coarse = verify(coarsen(kernel, rows, find_differing(kernel)))

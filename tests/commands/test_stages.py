@@ -109,7 +109,7 @@ def test_stages_on_gpus():
 def test_every_pass_is_listed():
     """Those of `passes/checks` are parts of `checked`."""
     listed = {f.__name__ for stage in stages() for f in stage.functions}
-    names = ("prepared", "prepare", "fix_rounding", "coarse", "simplified", "run")
+    names = ("prepared", "prepare", "fix_rounding", "coarse", "held_wide", "simplified", "run")
     for module in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}."):
         if ".checks" in module.name:
             continue

@@ -22,7 +22,7 @@ from jaxwarp.codegen.cuda import code_for
 from jaxwarp.commands.kernels import find
 from jaxwarp.commands.main import main
 from jaxwarp.launches.code import CodeKey, code_of
-from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, PREPARE, prepared
+from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, prepared
 
 ROOT = Path(wp.__file__).parent
 # Folders of `passes/` that hold no steps of compiling: kernels of other launches, and the tests of debug mode.
@@ -131,7 +131,7 @@ def test_a_launch_runs_what_is_printed(file, capsys, launch):
     printed = shown(capsys, f"{file}:scaled", "--dim", "64,3", "--shape", "x=64,3", "--shape", "y=64,3")
     kernel, _ = find(f"{file}:scaled", None)
     ran = entered(lambda: launch(kernel))
-    assert printed == names(of(CPU[: -len(COARSEN)]))
+    assert printed == names(of(CPU[: -len((*HOLD, *COARSEN))]))
     assert names(ran[-len(printed) :]) == printed
     # Before that, the launch is checked and JAX is told which axes are independent: of kernels made for that alone.
     before = {f.__name__ for f in ran[: -len(printed)]}

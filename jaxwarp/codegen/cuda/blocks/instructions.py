@@ -105,8 +105,8 @@ template <class V> INLINE void add_fragments(float *c, const unsigned int *a, co
 """,
 )
 helper(
-    "within",
-    "template <bool inside> INLINE int within(int i, int most) { return inside ? i : min_of(i, most); }",
+    "inside_or_last",
+    "template <bool inside> INLINE int inside_or_last(int i, int most) { return inside ? i : min_of(i, most); }",
 )
 # A product whose sums are `down` x `across` fragments in each warp, the first of them at `row` and `column`. Instead of
 # rows and columns beyond the shape some that are there are read: what comes of them is never used.
@@ -123,10 +123,10 @@ INLINE void add_half_product(float *sums, L &left, int left_at, R &right, int ri
         #pragma unroll
         for (int n = 0; n < down; ++n) {
             if constexpr (left_turned) {
-                const int at = within<inside>(row + n * 16 + lane / 8 % 2 * 8, (rows - 1) / 8 * 8);
+                const int at = inside_or_last<inside>(row + n * 16 + lane / 8 % 2 * 8, (rows - 1) / 8 * 8);
                 load_matrices<true>(a[n], left, left_at + (k + lane % 8 + lane / 16 * 8) * left_stride + at);
             } else {
-                const int at = within<inside>(row + n * 16 + lane % 16, rows - 1);
+                const int at = inside_or_last<inside>(row + n * 16 + lane % 16, rows - 1);
                 load_matrices<false>(a[n], left, left_at + at * left_stride + k + lane / 16 * 8);
             }
         }
@@ -134,10 +134,10 @@ INLINE void add_half_product(float *sums, L &left, int left_at, R &right, int ri
         for (int n = 0; n < across; n += 2) {
             unsigned int both[4];
             if constexpr (right_turned) {
-                const int at = within<inside>(column + n * 8 + lane % 8 + lane / 16 * 8, columns - 1);
+                const int at = inside_or_last<inside>(column + n * 8 + lane % 8 + lane / 16 * 8, columns - 1);
                 load_matrices<false>(both, right, right_at + at * right_stride + k + lane / 8 % 2 * 8);
             } else {
-                const int at = within<inside>(column + n * 8 + lane / 16 * 8, (columns - 1) / 8 * 8);
+                const int at = inside_or_last<inside>(column + n * 8 + lane / 16 * 8, (columns - 1) / 8 * 8);
                 load_matrices<true>(both, right, right_at + (k + lane % 16) * right_stride + at);
             }
             b[n][0] = both[0], b[n][1] = both[1], b[n + 1][0] = both[2], b[n + 1][1] = both[3];
@@ -185,12 +185,12 @@ INLINE void add_double_product(double *sums, L &left, int left_at, R &right, int
         double a[down], b[across];
         #pragma unroll
         for (int n = 0; n < down; ++n) {
-            const int at = within<inside>(row + n * 8 + outer, rows - 1);
+            const int at = inside_or_last<inside>(row + n * 8 + outer, rows - 1);
             a[n] = left[left_at + (left_turned ? (k + inner) * left_stride + at : at * left_stride + k + inner)];
         }
         #pragma unroll
         for (int n = 0; n < across; ++n) {
-            const int at = within<inside>(column + n * 8 + outer, columns - 1);
+            const int at = inside_or_last<inside>(column + n * 8 + outer, columns - 1);
             b[n] = right[right_at + (right_turned ? at * right_stride + k + inner : (k + inner) * right_stride + at)];
         }
         #pragma unroll
