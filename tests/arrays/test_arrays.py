@@ -383,7 +383,7 @@ def test_arguments_that_do_not_fit():
     assert "argument 'out' is written by the kernel, but it is a read-only array" in fails(scale, 6, [a, 1.0], [fixed])
     text = fails(scale, 6, [a, 1.0], [jnp.zeros(6)])
     assert "argument 'out' is written by the kernel, but it is a JAX array, which never changes" in text
-    assert "expected extents from 0" in fails(scale, -1, [a, 1.0], [b], error=KernelValueError)
+    assert "Extents must be non-negative" in fails(scale, -1, [a, 1.0], [b], error=KernelValueError)
     assert "dim" in fails(scale, True, [a, 1.0], [b])
     assert "launch: cuda:99 cannot be used: " in fails(
         scale, 6, [a, 1.0], [b], device="cuda:99", error=KernelValueError
