@@ -137,7 +137,7 @@ def _spread(frame: Frame, argument: ast.Starred) -> tuple[Any, ...]:
 
 def _spread_elements(frame: Frame, array: View | Chosen, part: Slice) -> tuple[Any, ...]:
     """The elements of `array`, a slice; its bounds say how many they are."""
-    bounds = known_slice(frame, part, "an array after *", "how many arguments there are is known before the kernel runs")
+    bounds = known_slice(frame, part, "an array after *", "how many arguments a call has is part of its text")
     start, stop, step = bounds.start or 0, bounds.stop, bounds.step or 1
     if array.ndim != 1 or stop is None or min(start, stop, step) < 0:
         raise KernelTypeError(
@@ -165,8 +165,6 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
             f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
         )
     if not isinstance(dtype, Scalar):
-        if keywords.get("dtype") == dtype.dtype:  # it says what the name says
-            keywords = {name: value for name, value in keywords.items() if name != "dtype"}
         args = list(dtype.arguments(tuple(args), keywords))
     for value in args:
         if not is_dynamic(value):

@@ -86,7 +86,6 @@ HOST_NAMES: dict[str, str] = {
     "Tile": "annotate with tile[float, 16, 16]",
     "TileStack": "annotate with Any: it is what tile_stack makes",
     "utils.AllocatorRmm": _MEMORY,
-    "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
     **dict.fromkeys(
         ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "Float", "Int", "Length",
          "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),
