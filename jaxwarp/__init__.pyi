@@ -380,6 +380,8 @@ array1d = array
 array2d = array
 array3d = array
 array4d = array
+fabricarray = array
+indexedfabricarray = array
 
 class indexedarray(array[_T]):
     """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of

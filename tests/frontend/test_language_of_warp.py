@@ -117,6 +117,22 @@ def test_stars_take_vectors_and_slices_apart():
 
 
 @wp.kernel
+def of_fabric(x: wp.fabricarray(dtype=float), rows: wp.indexedfabricarray[wp.vec3], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i] + rows[i][1]
+
+
+def test_kernels_for_fabric_take_arrays():
+    x, rows, y = wp.array([1.0, 2.0], dtype=float), wp.ones(2, dtype=wp.vec3), wp.zeros(2)
+    wp.launch(of_fabric, 2, [x, rows, y])
+    assert y.list() == [3.0, 5.0]
+    assert not isinstance(x, wp.fabricarray)
+    for made in (lambda: wp.fabricarray({"version": 1}), lambda: wp.indexedfabricarray(fa=x, indices=y)):
+        with pytest.raises(wp.KernelError, match="arrays of Fabric cannot be made here"):
+            made()
+
+
+@wp.kernel
 def unrolled(n: int, rows: wp.array[wp.vec3], y: wp.array[float]):
     v = wp.vec3(1.0, 2.0, 3.0)
     m = wp.mat22(1.0, 2.0, 3.0, 4.0)
