@@ -58,7 +58,7 @@ _DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
 class GraphMode(enum.IntEnum):
     """The way in which the launches of a callable get into CUDA graphs.
 
-    The staged modes of Warp copy arrays to buffers with fixed addresses. Here they are `WARP`: graphs follow the arrays.
+    The staged modes of Warp copy arrays to buffers with fixed addresses. Here they are `WARP`: graphs follow arrays.
     """
 
     NONE = 0
