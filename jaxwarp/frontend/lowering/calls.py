@@ -124,9 +124,9 @@ def _spread(frame: Frame, argument: ast.Starred) -> tuple[Any, ...]:
     with frame.at(argument):
         if isinstance(value, Bundle):
             return tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
-        match argument.value:
-            case ast.Subscript(slice=ast.Slice() as part) if isinstance(value, View | Chosen):
-                return _spread_elements(frame, value, indices_of(frame, part)[0])
+        sliced = argument.value.slice if isinstance(argument.value, ast.Subscript) else None
+        if isinstance(sliced, ast.Slice) and isinstance(value, View | Chosen):
+            return _spread_elements(frame, value, indices_of(frame, sliced)[0])
         if isinstance(value, tuple):
             return value
         raise KernelTypeError(

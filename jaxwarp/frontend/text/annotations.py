@@ -83,6 +83,7 @@ class ArrayAnnotation:
         return self._name
 
 
+@boundaries
 class FabricAnnotation(ArrayAnnotation):
     """`fabricarray`, `indexedfabricarray`: annotations of arrays that are in Omniverse's Fabric.
 
