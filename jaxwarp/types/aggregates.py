@@ -177,7 +177,7 @@ class Aggregate(metaclass=_OneOfEach):
 
 
 def _repeats(given: Any, own: Any) -> bool:
-    """Whether an argument is what the type says of itself."""
+    """Return whether an argument is what the type says of itself."""
     if isinstance(given, type):
         return PYTHON_TYPES.get(given) == own
     return isinstance(given, Scalar | int | tuple) and given == own
