@@ -79,7 +79,9 @@ from jaxwarp.frontend.text.annotations import array1d as array1d
 from jaxwarp.frontend.text.annotations import array2d as array2d
 from jaxwarp.frontend.text.annotations import array3d as array3d
 from jaxwarp.frontend.text.annotations import array4d as array4d
+from jaxwarp.frontend.text.annotations import fabricarray as fabricarray
 from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
+from jaxwarp.frontend.text.annotations import indexedfabricarray as indexedfabricarray
 from jaxwarp.frontend.text.annotations import ref as ref
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.host.names import NAMES as _HOST_NAMES

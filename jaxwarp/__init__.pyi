@@ -380,6 +380,8 @@ array1d = array
 array2d = array
 array3d = array
 array4d = array
+fabricarray = array
+indexedfabricarray = array
 
 class indexedarray(array[_T]):
     """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
@@ -772,9 +774,9 @@ def jax_callable(func: Callable[_P, Any], num_outputs: int = ..., graph_mode: Gr
         func: inputs come first, outputs last; it returns nothing.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
         graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
-            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
-            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
-            derivatives and cannot be exported.
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. The staged modes of
+            Warp do the same, and copy nothing. `GraphMode.NONE`: the function runs in Python whenever the program does,
+            on real memory, and may use the host; it has no derivatives and cannot be exported.
         vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
             "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
@@ -810,9 +812,9 @@ def jax_callable(*, num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_me
         func: inputs come first, outputs last; it returns nothing.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
         graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
-            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
-            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
-            derivatives and cannot be exported.
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. The staged modes of
+            Warp do the same, and copy nothing. `GraphMode.NONE`: the function runs in Python whenever the program does,
+            on real memory, and may use the host; it has no derivatives and cannot be exported.
         vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
             "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.

@@ -13,19 +13,21 @@ if TYPE_CHECKING:
         graph_coloring_balance,
         graph_coloring_get_groups,
     )
+    from jaxwarp.host.functions import create_warp_function
     from jaxwarp.host.reducing import array_cast, array_inner, array_sum
     from jaxwarp.host.sorting import array_scan, radix_sort_pairs, runlength_encode, segmented_sort_pairs
 
 __all__ = [
     "GraphColoringAlgorithm", "ScopedTimer", "array_cast", "array_inner", "array_scan", "array_sum",
-    "graph_coloring_assign", "graph_coloring_balance", "graph_coloring_get_groups", "radix_sort_pairs",
-    "runlength_encode", "segmented_sort_pairs",
+    "create_warp_function", "graph_coloring_assign", "graph_coloring_balance", "graph_coloring_get_groups",
+    "radix_sort_pairs", "runlength_encode", "segmented_sort_pairs",
 ]  # fmt: skip
 # Modules that define kernels are imported when one of their names is used first.
 _LATER = {
     "coloring": (
         *("GraphColoringAlgorithm", "graph_coloring_assign", "graph_coloring_balance", "graph_coloring_get_groups"),
     ),
+    "functions": ("create_warp_function",),
     "reducing": ("array_cast", "array_inner", "array_sum"),
     "sorting": ("array_scan", "radix_sort_pairs", "runlength_encode", "segmented_sort_pairs"),
 }

@@ -336,6 +336,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   block. Write the function as a `@func`; foreign code is called by `register_ffi_callback`.
 - **Slices** of vectors and matrices have constant bounds: how long they are is part of
   the type.
+- **Parts of parts**: `m[0].y = 9.0` and `t.p.x += 1.0` change the matrix and the transform. In Warp they change a copy,
+  and nothing else. The derivative of `v.y *= v[0]` by `v.y` is `v[0]`; Warp's is another number.
+- **`range(...)`** stands in a `for` loop only; Warp also assigns it to a variable.
 - **Functions as operators**: a `@func` called `add` is `+` where the language has no sum of the operands, of structs
   say. In Warp it is `+` wherever its arguments fit, of floats too, so that `add` itself cannot add.
 - **Scalars outside of kernels** are NumPy's, and of 32 bits from functions Python's: `wp.int32(2) ** wp.int32(3)` is 8,

@@ -103,7 +103,7 @@ def map(  # noqa: A001 - the name users know from Warp
     inputs = tuple(value.contiguous() if isinstance(value, IndexedArray) else value for value in inputs)
     shape = _shape(inputs)
     takes = tuple(_input(value, len(shape)) for value in inputs)
-    mapped = _function(func)
+    mapped = as_function(func)
     elements = _results(mapped, takes, inputs)
     kernel = _kernel(mapped, takes, len(shape), len(elements))
     if return_kernel:
@@ -169,7 +169,7 @@ def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: 
 # The function
 
 
-def _function(function: Any) -> Func | Function | Intrinsic:
+def as_function(function: Any) -> Func | Function | Intrinsic:
     """Convert a function or a lambda to a function that kernels can call."""
     if isinstance(function, (Func, Function, Intrinsic)):
         return function

@@ -44,6 +44,7 @@ PAGES = {
     ),
     "Annotations": (
         "array1d array2d array3d array4d indexedarray1d indexedarray2d indexedarray3d indexedarray4d fixedarray ref"
+        " fabricarray indexedfabricarray"
     ),
     "Points and grids": _of(GEOMETRY, "hash_grid", "grid_queries", "sorting"),
     "Trees over boxes": _of(GEOMETRY, "bvh", "bvh_queries", "steps"),

@@ -144,6 +144,8 @@ array1d = array
 array2d = array
 array3d = array
 array4d = array
+fabricarray = array
+indexedfabricarray = array
 
 class indexedarray(array[_T]):
     """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
@@ -181,7 +183,8 @@ _MAKE_ARRAYS = (
 _OF_CONFIG = ("SETTINGS", "OF_WARP", "ENVIRONMENT", "DeterministicMode", "LaunchArrayAccessMode")
 
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
-_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
+_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", "fabricarray", "indexedfabricarray"}
+_SHOWN_AS_CLASSES |= {*(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
 
 
 def stub() -> str:

@@ -11,7 +11,7 @@ from jaxwarp.boundary import boundary, guarded
 from jaxwarp.conversions import require_whole
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
-from jaxwarp.types.scalars import Scalar, letter, type_name, value_type
+from jaxwarp.types.scalars import PYTHON_TYPES, Scalar, letter, type_name, value_type
 
 
 class _OneOfEach(type):
@@ -96,11 +96,13 @@ class Aggregate(metaclass=_OneOfEach):
         return ()
 
     def arguments(self, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """The arguments of a constructor, by position.
+        """The arguments of a constructor, by position. Names may repeat its dtype, length and shape.
 
         Raises:
             KernelTypeError: a name is unknown, given twice, or missing.
         """
+        own = {"dtype": self.dtype, "shape": self.shape, "length": self.shape[0] if len(self.shape) == 1 else None}
+        named = {n: v for n, v in named.items() if n not in own or not _repeats(v, own[n])}
         if not named:
             return values
         for names in self.keywords:
@@ -172,6 +174,13 @@ class Aggregate(metaclass=_OneOfEach):
     @boundary
     def __call__(self, *values: Any, **named: Any) -> HostValue:
         return _host_value(self, self.arguments(values, named))
+
+
+def _repeats(given: Any, own: Any) -> bool:
+    """Return whether an argument is what the type says of itself."""
+    if isinstance(given, type):
+        return PYTHON_TYPES.get(given) == own
+    return isinstance(given, Scalar | int | tuple) and given == own
 
 
 def _memory_of(t: Aggregate, name: str, buffer: Any) -> memoryview:

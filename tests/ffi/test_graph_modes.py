@@ -39,13 +39,21 @@ def recording(program, *args, **options):
 
 
 @pytest.mark.release_mode("GraphMode.WARP is launches then")
-@pytest.mark.parametrize("mode", [GraphMode.NONE, GraphMode.JAX, GraphMode.WARP])
+@pytest.mark.parametrize("mode", list(GraphMode))
 def test_a_callable_knows_its_graph_mode(mode):
     def nothing(x: wp.array[float], y: wp.array[float]):
         pass
 
     assert wp.jax_callable(nothing, graph_mode=mode).graph_mode is mode
     assert wp.jax_callable(nothing, graph_mode=int(mode)).graph_mode is mode
+
+
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
+@pytest.mark.parametrize("mode", [GraphMode.WARP_STAGED, GraphMode.WARP_STAGED_EX])
+def test_staged_modes_are_one_operation_too(mode):
+    call = jax_callable(smoothing, graph_mode=mode, stage_out_argnames=["out"])
+    assert [e.primitive.name for e in jax.make_jaxpr(lambda a: call(a, 5))(X).eqns] == ["jaxwarp_program"]
+    np.testing.assert_array_equal(call(X, 5)[0], smooth(X, 5)[0])
 
 
 def test_a_callable_is_one_operation_with_scratch_memory_of_xlas():

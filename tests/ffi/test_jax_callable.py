@@ -374,9 +374,6 @@ def test_arguments_of_warps():
         ("graph_cache_max", 0): f"{where}: graph_cache_max: expected an integer of at least 1, got 0",
         ("module_preload_mode", 7): f"{where}: module_preload_mode: expected one of ModulePreloadMode.NONE, "
         "ModulePreloadMode.CURRENT_DEVICE, ModulePreloadMode.ALL_DEVICES, got 7",
-        ("graph_mode", GraphMode.WARP_STAGED): f"{where}: graph_mode: GraphMode.WARP_STAGED is not available\n"
-        "  hint: use GraphMode.WARP",
-        ("graph_mode", GraphMode.WARP_STAGED_EX): f"{where}: graph_mode: GraphMode.WARP_STAGED_EX is not available",
     }.items():
         with pytest.raises(KernelValueError) as caught:
             jax_callable(smoothing, **dict([options]))

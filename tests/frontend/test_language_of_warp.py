@@ -47,7 +47,7 @@ def typed(x: wp.array[wp.float64], y: wp.array[wp.float64]):
     i = wp.tid()
     value = x[i]
     whole = wp.vec3i(1, 2, 3, dtype=wp.int32)
-    y[i] = value.dtype(2.5) * value + value.dtype(whole[2]) + type(value)(0.25)
+    y[i] = x[i].dtype(2.5) * value + value.dtype(whole[2]) + type(value).dtype(0.25)
 
 
 def test_types_of_values():
@@ -61,6 +61,75 @@ def test_types_of_values():
 
     with pytest.raises(wp.KernelError, match="dtype"):
         wp.launch(wrong, 1, [wp.zeros(1)])
+
+
+@wp.kernel
+def sized(y: wp.array[float]):
+    m = wp.mat22(1.0, 2.0, 3.0, 4.0)
+    n = wp.types.matrix(shape=(2, 2), dtype=float)(m, shape=(2, 2), dtype=float)
+    y[0] = n[1, 0] + wp.vec2(5.0, 6.0, length=2)[1]
+
+
+def test_constructors_take_what_the_type_says():
+    y = wp.zeros(1)
+    wp.launch(sized, 1, [y])
+    assert y.list() == [9.0]
+    assert wp.mat22(wp.mat22(1, 2, 3, 4), shape=(2, 2), dtype=float) == wp.mat22(1, 2, 3, 4)
+    assert wp.vec3i(1, 2, 3, length=3, dtype=int) == wp.vec3i(1, 2, 3)
+    for wrong in ({"length": 2}, {"dtype": float}, {"shape": (2,)}, {"dtype": np.zeros(3)}):
+        with pytest.raises(wp.KernelError, match=next(iter(wrong))):
+            wp.vec3i(1, 2, 3, **wrong)
+
+
+@wp.func
+def digits(a: float, b: float, c: float):
+    return 100.0 * a + 10.0 * b + c
+
+
+@wp.kernel
+def spread(x: wp.array[float], points: wp.array[wp.vec3], y: wp.array[float]):
+    v = wp.vec3(1.0, 2.0, 3.0)
+    m = wp.matrix_from_rows(*wp.mat22(1.0, 2.0, 3.0, 4.0))
+    y[0] = digits(*v) + digits(*v[::-1])
+    y[1] = digits(x[0], *points[1][:2])
+    y[2] = digits(*x[1:4]) + digits(*x[0:6:2])
+    y[3] = digits(*m[1], *m[0][:1])
+    y[4] = digits(*x[2:][0:3])
+
+
+def test_stars_take_vectors_and_slices_apart():
+    x, points, y = np.arange(6.0, dtype=np.float32), np.arange(6.0, dtype=np.float32).reshape(2, 3), wp.zeros(5)
+    wp.launch(spread, 1, [x, wp.array(points, dtype=wp.vec3), y])
+    assert y.list() == [123 + 321, 34, 123 + 24, 341, 234]
+
+    @wp.kernel
+    def whole(x: wp.array[float], y: wp.array[float]):
+        y[0] = digits(*x[1:])
+
+    @wp.kernel
+    def moved(x: wp.array[float], n: int, y: wp.array[float]):
+        y[0] = digits(*x[n : n + 3])
+
+    with pytest.raises(wp.KernelError, match=r"\* of a slice of x: expected one axis, a stop"):
+        wp.launch(whole, 1, [x, y])
+    with pytest.raises(wp.KernelError, match=r"the bounds of a slice of an array after \* must be constant"):
+        wp.launch(moved, 1, [x, 1, y])
+
+
+@wp.kernel
+def of_fabric(x: wp.fabricarray(dtype=float), rows: wp.indexedfabricarray[wp.vec3], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i] + rows[i][1]
+
+
+def test_kernels_for_fabric_take_arrays():
+    x, rows, y = wp.array([1.0, 2.0], dtype=float), wp.ones(2, dtype=wp.vec3), wp.zeros(2)
+    wp.launch(of_fabric, 2, [x, rows, y])
+    assert y.list() == [3.0, 5.0]
+    assert not isinstance(x, wp.fabricarray)
+    for made in (lambda: wp.fabricarray({"version": 1}), lambda: wp.indexedfabricarray(fa=x, indices=y)):
+        with pytest.raises(wp.KernelError, match="arrays of Fabric cannot be made here"):
+            made()
 
 
 @wp.kernel

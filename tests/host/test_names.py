@@ -55,7 +55,8 @@ def test_every_name_of_warp_is_there_or_says_what_to_do():
 
 
 @pytest.mark.parametrize(
-    "name", ["GLTextureResource", "fabricarray", "mesh_adjacency", "from_paddle", "timing_begin", "dense_gemm_batched"]
+    "name",
+    ["GLTextureResource", "fabricarrayarray", "mesh_adjacency", "from_paddle", "timing_begin", "dense_gemm_batched"],
 )
 def test_a_missing_name_says_what_to_do(name):
     with pytest.raises(AttributeError, match=rf"^wp\.{name} is not there yet; .{{10}}") as caught:

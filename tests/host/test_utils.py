@@ -234,3 +234,28 @@ def test_read_only_arrays_are_not_written():
 
     with pytest.raises(wp.KernelError, match="which never changes"):
         wp.utils.array_scan(floats, wp.from_jax(jnp.zeros(8)))
+
+
+def test_functions_of_python_become_functions_of_kernels():
+    scale = 3.0
+
+    def plus(a, b):
+        return a + b
+
+    scaled, module = wp.utils.create_warp_function(lambda a, b: a * b + scale)
+    added, _ = wp.utils.create_warp_function(plus)
+
+    @wp.kernel
+    def both(x: wp.array[float], y: wp.array[wp.vec2]):
+        i = wp.tid()
+        x[i] = scaled(x[i], 2.0)
+        y[i] = added(y[i], wp.vec2(1.0))
+
+    x, y = wp.array([1.0, 2.0], dtype=float), wp.zeros(2, dtype=wp.vec2)
+    wp.launch(both, 2, [x, y])
+    assert x.list() == [5.0, 7.0]
+    assert y.numpy().tolist() == [[1, 1], [1, 1]]
+    assert scaled(2.0, 2.0) == 7.0
+    assert (added.name, module.name) == ("plus", __name__)
+    with pytest.raises(wp.KernelError, match="create_warp_function: expected a function of Python, got 3"):
+        wp.utils.create_warp_function(3)

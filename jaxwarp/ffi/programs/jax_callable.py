@@ -58,7 +58,7 @@ _DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
 class GraphMode(enum.IntEnum):
     """The way in which the launches of a callable get into CUDA graphs.
 
-    The staged modes of Warp, which copy arrays to buffers with fixed addresses, are refused: graphs follow the arrays.
+    The staged modes of Warp copy arrays to buffers with fixed addresses. Here they are `WARP`: graphs follow arrays.
     """
 
     NONE = 0
@@ -114,9 +114,9 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
         func: inputs come first, outputs last; it returns nothing.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
         graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
-            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
-            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
-            derivatives and cannot be exported.
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. The staged modes of
+            Warp do the same, and copy nothing. `GraphMode.NONE`: the function runs in Python whenever the program does,
+            on real memory, and may use the host; it has no derivatives and cannot be exported.
         vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
             "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
@@ -182,11 +182,6 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
             f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}",
             hint="leave it out: GraphMode.JAX suits most functions",
         ) from None
-    if mode in (GraphMode.WARP_STAGED, GraphMode.WARP_STAGED_EX):
-        raise KernelValueError(
-            f"callable {name}: graph_mode: GraphMode.{mode.name} is not available",
-            hint="use GraphMode.WARP: its graphs take on the addresses of new arrays, and nothing is copied",
-        )
     return mode
 
 
@@ -368,7 +363,7 @@ class JaxCallable:
         `note` is told whether a launch may fail.
         """
         program = Program(self.__name__, options.vmap_method, self._has_side_effect)
-        if self.graph_mode == GraphMode.WARP:
+        if self.graph_mode >= GraphMode.WARP:
             program = CallableRecorder(program, self._graphs)
         bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
         inside = {n for a in self._declared.arguments for n in leaves_in_handles(a.name, a.annotation)}

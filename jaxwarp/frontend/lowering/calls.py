@@ -14,8 +14,10 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.expressions import chosen, shape_tuple
+from jaxwarp.frontend.lowering.components import extract, known_slice
+from jaxwarp.frontend.lowering.expressions import chosen, indices_of, shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
+from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.merge import holds_array
 from jaxwarp.frontend.lowering.references import (
     assign_results,
@@ -29,19 +31,23 @@ from jaxwarp.frontend.lowering.short_circuit import Side
 from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
     BARE_NAMES,
+    Chosen,
     Expanded,
     Gradient,
     Host,
     Intrinsic,
     NoValue,
     Prototype,
+    Slice,
     StructValue,
     Tile,
+    View,
     describe,
     is_dynamic,
     is_literal,
     type_of,
 )
+from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.frontend.text.annotations import pattern_text
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
@@ -101,14 +107,7 @@ def evaluate_arguments(
             evaluate = passed if len(args) in references else _argument
             args.append(evaluate(frame, argument))
             continue
-        value = shape_tuple(frame, frame.evaluate(argument.value))
-        if not isinstance(value, tuple):
-            with frame.at(argument):
-                raise KernelTypeError(
-                    f"* expects a tuple, got {describe(value)}",
-                    hint="name the arguments one by one; only tuples and shapes can be taken apart",
-                )
-        args.extend(value)
+        args.extend(_spread(frame, argument))
     keywords: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -117,6 +116,35 @@ def evaluate_arguments(
         evaluate = passed if keyword.arg in references else _argument
         keywords[keyword.arg] = evaluate(frame, keyword.value)
     return args, keywords
+
+
+def _spread(frame: Frame, argument: ast.Starred) -> tuple[Any, ...]:
+    """`*t`: the values of a tuple, the components of a vector, the rows of a matrix, elements of `a[2:5]`."""
+    value = shape_tuple(frame, frame.evaluate(argument.value))
+    with frame.at(argument):
+        if isinstance(value, Bundle):
+            return tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
+        sliced = argument.value.slice if isinstance(argument.value, ast.Subscript) else None
+        if isinstance(sliced, ast.Slice) and isinstance(value, View | Chosen):
+            return _spread_elements(frame, value, indices_of(frame, sliced)[0])
+        if isinstance(value, tuple):
+            return value
+        raise KernelTypeError(
+            f"* expects a tuple, a vector, a matrix or a slice of an array, got {describe(value)}",
+            hint="name the arguments one by one",
+        )
+
+
+def _spread_elements(frame: Frame, array: View | Chosen, part: Slice) -> tuple[Any, ...]:
+    """The elements of `array`, a slice; its bounds say how many they are."""
+    bounds = known_slice(frame, part, "an array after *", "how many arguments a call has is part of its text")
+    start, stop, step = bounds.start or 0, bounds.stop, bounds.step or 1
+    if array.ndim != 1 or stop is None or min(start, stop, step) < 0:
+        raise KernelTypeError(
+            f"* of a slice of {array.name}: expected one axis, a stop, and no number below 0", hint="write *a[0:3]"
+        )
+    elements = [index_view(frame, array, [k]) for k in range(len(range(start, stop, step)))]
+    return tuple(loaded(frame.builder, element) for element in elements)
 
 
 def _argument(frame: Frame, node: ast.expr) -> Any:
@@ -137,8 +165,6 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
             f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
         )
     if not isinstance(dtype, Scalar):
-        if keywords.get("dtype") == dtype.dtype:  # it says what the name says
-            keywords = {name: value for name, value in keywords.items() if name != "dtype"}
         args = list(dtype.arguments(tuple(args), keywords))
     for value in args:
         if not is_dynamic(value):

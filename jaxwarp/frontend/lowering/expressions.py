@@ -337,6 +337,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
         case ir.Value() | bool() | int() | float():
             return type_of(base) if name == "dtype" else None
+        case Scalar():
+            return _type_attribute(base, name)
         case Aggregate():
             function = vars(base).get(name)  # of a class that has it as its base
             return frame.adopt(function) if isinstance(function, Func) else _type_attribute(base, name)
@@ -356,6 +358,8 @@ def _of_class(frame: Frame, struct: Struct, name: str) -> Any:
 
 
 def _type_attribute(dtype: Any, name: str) -> Any:
+    if isinstance(dtype, Scalar):
+        return dtype if name == "dtype" else None
     names = {"dtype": "dtype", "shape": "shape", "length": "length", "rows": "rows", "columns": "columns"}
     return getattr(dtype, names[name], None) if name in names and isinstance(dtype, Aggregate) else None
 

@@ -83,7 +83,30 @@ class ArrayAnnotation:
         return self._name
 
 
+@boundaries
+class FabricAnnotation(ArrayAnnotation):
+    """`fabricarray`, `indexedfabricarray`: annotations of arrays that are in Omniverse's Fabric.
+
+    A kernel that is annotated with them takes other arrays: copies of the data. Arrays of Fabric are never made.
+    """
+
+    def __call__(
+        self, data: Any = None, dtype: Any = Missing, shape: Any = None, *, ndim: Any = None, **options: Any
+    ) -> Any:
+        if data is not None or shape is not None or options:
+            raise KernelTypeError(
+                f"{self._name}: arrays of Fabric cannot be made here",
+                hint="copy Fabric's data to an array, array(data, dtype=...): the kernel takes it",
+            )
+        return super().__call__(dtype=dtype, ndim=ndim)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        """Accept nothing: there are no arrays of Fabric."""
+        return False
+
+
 array = ArrayAnnotation("array", None)
+fabricarray, indexedfabricarray = FabricAnnotation("fabricarray", None), FabricAnnotation("indexedfabricarray", None)
 array1d, array2d, array3d, array4d = (ArrayAnnotation(f"array{n}d", n) for n in (1, 2, 3, 4))
 
 

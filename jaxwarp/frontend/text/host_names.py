@@ -64,8 +64,8 @@ HOST_NAMES: dict[str, str] = {
     "dtype_from_paddle": _PADDLE,
     "dtype_to_paddle": _PADDLE,
     "stream_from_paddle": _PADDLE,
-    "fabricarray*": _FABRIC,
-    "indexedfabricarray*": _FABRIC,
+    "fabricarrayarray": _FABRIC,
+    "indexedfabricarrayarray": _FABRIC,
     "FabricArray": _FABRIC,
     "IndexedFabricArray": _FABRIC,
     "timing_*": "measure with ScopedTimer, or jax.profiler.trace",
@@ -86,7 +86,6 @@ HOST_NAMES: dict[str, str] = {
     "Tile": "annotate with tile[float, 16, 16]",
     "TileStack": "annotate with Any: it is what tile_stack makes",
     "utils.AllocatorRmm": _MEMORY,
-    "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
     **dict.fromkeys(
         ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "Float", "Int", "Length",
          "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),
