@@ -210,6 +210,8 @@ def _of_data(
             hint="write dtype=float, or dtype=vec3",
         )
     scalar = element_scalar(element).numpy
+    if scalar == np.uint64 and values.dtype == np.float64 and isinstance(data, (list, tuple)):
+        values = _without_rounding(data, values)
     is_shared = not copy and found is not None
     if is_shared and values.dtype != scalar:
         raise KernelTypeError(
@@ -332,6 +334,14 @@ def _as_numpy(name: str, data: Any) -> np.ndarray:
             f"{name}(...): data: expected numbers in equal rows: {error}",
             hint="make all rows of one length, and all items numbers",
         ) from None
+
+
+def _without_rounding(data: Any, values: np.ndarray) -> np.ndarray:
+    """Return a list of integers as they are: NumPy makes floats of integers of which some only fit into uint64."""
+    numbers = np.asarray(data, object)
+    if all(isinstance(n, (int, np.integer)) and 0 <= n < 1 << 64 for n in numbers.flat):
+        return numbers.astype(np.uint64)
+    return values
 
 
 def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, ...] | None) -> np.ndarray:

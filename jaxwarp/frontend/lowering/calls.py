@@ -14,7 +14,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.expressions import chosen, shape_tuple
+from jaxwarp.frontend.lowering.expressions import chosen, parts_of_value
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.lowering.merge import holds_array
 from jaxwarp.frontend.lowering.references import (
@@ -101,12 +101,12 @@ def evaluate_arguments(
             evaluate = passed if len(args) in references else _argument
             args.append(evaluate(frame, argument))
             continue
-        value = shape_tuple(frame, frame.evaluate(argument.value))
+        value = parts_of_value(frame, frame.evaluate(argument.value))
         if not isinstance(value, tuple):
             with frame.at(argument):
                 raise KernelTypeError(
                     f"* expects a tuple, got {describe(value)}",
-                    hint="name the arguments one by one; only tuples and shapes can be taken apart",
+                    hint="name the arguments one by one; tuples, shapes, vectors and matrices can be taken apart",
                 )
         args.extend(value)
     keywords: dict[str, Any] = {}

@@ -432,6 +432,13 @@ def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray |
     return ElementValue(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
 
 
+def parts_of_value(frame: Frame, value: Any) -> Any:
+    """Return what `*value` and `a, b = value` take apart as a tuple: extents, components, rows; others as they are."""
+    if isinstance(value, Bundle):
+        return tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
+    return shape_tuple(frame, value)
+
+
 def shape_tuple(frame: Frame, value: Any) -> Any:
     """A shape as a tuple of extents; other values as they are."""
     return shape_of(frame, value.view) if isinstance(value, Shape) else value
