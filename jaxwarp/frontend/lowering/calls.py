@@ -12,6 +12,7 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.shown import parsed
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.lowering.addresses import array_at
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.expressions import chosen, parts_of_value
@@ -42,7 +43,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
     type_of,
 )
-from jaxwarp.frontend.text.annotations import pattern_text
+from jaxwarp.frontend.text.annotations import ArrayAnnotation, pattern_text
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
@@ -82,6 +83,8 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             return function.expand(lambda f, a, k: call(frame, node, frame.adopt(f), list(a), k), given, keywords)
         case StructValue() if callable(called := vars(callee.type.kind).get("__call__")):
             return call(frame, node, frame.adopt(called), [callee, *args], keywords)
+        case Host(value=ArrayAnnotation()):
+            return array_at(frame, args, keywords)
         case Host(value=value):
             raise _not_callable(value)
         case _:

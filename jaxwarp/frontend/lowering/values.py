@@ -135,6 +135,14 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
+class Address:
+    """`view.ptr + offset`: the place of a byte of an array."""
+
+    view: View
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class NoArray:
     """None in place of an array of a type (None: of any), which a parameter of this name was to be."""
 
@@ -387,6 +395,8 @@ def describe(value: object) -> str:
             return f"the function {value.name}"
         case NoArray():
             return "None"
+        case Address():
+            return f"the address of {value.view.name}"
         case Host(value=types.ModuleType() as module):
             return f"the module {module.__name__}"
         case Host(value=Function() as function):
