@@ -20,8 +20,8 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Op
 
 # Operations that are written out. 200,000 take half a minute to lower, and their derivatives longer; with thousands of
-# calls of elementary functions, LLVM's time grows faster than they do. Newton's contacts of meshes and convex shapes make
-# 202,000, of which the kernel keeps 160,000.
+# calls of elementary functions, LLVM's time grows faster than they do. Newton's contacts of meshes and convex shapes
+# make 202,000, of which the kernel keeps 160,000.
 MOST = 300_000
 # After so many the whole is estimated, then whenever they have doubled.
 _FIRST_ESTIMATE = 2000

@@ -19,6 +19,6 @@ def nextafterf(x: wp.float32, to: wp.float32) -> wp.float32:
 
 
 @wp.func
-def find_first_set(x: Any):
+def find_first_set(x: Any) -> wp.int32:
     """Return the place of the lowest bit that is set, from 1; 0 if there is none."""
     return wp.where(x == type(x)(0), wp.int32(0), wp.int32(wp.ctz(x)) + wp.int32(1))

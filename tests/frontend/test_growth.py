@@ -112,6 +112,7 @@ def test_calls_that_are_left_out_do_not_count():
 
 def test_unrolled_loops_are_counted(monkeypatch):
     monkeypatch.setattr(growth, "MOST", 20_000)
+
     @wp.kernel
     def k(x: wp.array[float], o: wp.array[float]):
         i = wp.tid()

@@ -141,6 +141,11 @@ class Address:
     view: View
     offset: int = 0
 
+    @property
+    def type(self) -> str:
+        """Its type in a message."""
+        return f"the address of {self.view.name}"
+
 
 @dataclass(frozen=True, eq=False)
 class NoArray:
@@ -377,7 +382,9 @@ def describe(value: object) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View() | Chosen() | StructValue() | StructView() | Tile() | TileStack():
+        case (
+            ir.Value() | Bundle() | View() | Address() | Chosen() | StructValue() | StructView() | Tile() | TileStack()
+        ):
             return str(value.type)
         case ElementValue():
             return repr(value.view.dtype)
@@ -395,8 +402,6 @@ def describe(value: object) -> str:
             return f"the function {value.name}"
         case NoArray():
             return "None"
-        case Address():
-            return f"the address of {value.view.name}"
         case Host(value=types.ModuleType() as module):
             return f"the module {module.__name__}"
         case Host(value=Function() as function):
