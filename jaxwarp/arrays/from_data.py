@@ -210,6 +210,7 @@ def _of_data(
             hint="write dtype=float, or dtype=vec3",
         )
     scalar = element_scalar(element).numpy
+    values = _without_rounding(data, values, scalar)
     is_shared = not copy and found is not None
     if is_shared and values.dtype != scalar:
         raise KernelTypeError(
@@ -334,6 +335,16 @@ def _as_numpy(name: str, data: Any) -> np.ndarray:
         ) from None
 
 
+def _without_rounding(data: Any, values: np.ndarray, scalar: np.dtype) -> np.ndarray:
+    """Return a list of integers as they are: NumPy makes floats of integers of which some only fit into uint64."""
+    if not (scalar == np.uint64 and values.dtype == np.float64 and isinstance(data, (list, tuple))):
+        return values
+    numbers = np.asarray(data, object)
+    if all(isinstance(n, (int, np.integer)) and 0 <= n < 1 << 64 for n in numbers.flat):
+        return numbers.astype(np.uint64)
+    return values
+
+
 def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, ...] | None) -> np.ndarray:
     """The data with the component axes of the element type; a last axis of whole elements is taken apart."""
     components = element_shape(element)
@@ -371,7 +382,11 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
 
 @located_call
 def from_numpy(
-    arr: Any, dtype: Any = None, shape: Any = None, device: Any = None, requires_grad: bool = False,
+    arr: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
     retain_grad: bool = False,
 ) -> HostArray:
     """A new array with the contents of a NumPy array.

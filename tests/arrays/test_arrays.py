@@ -1138,3 +1138,11 @@ def test_flags_of_a_mask_are_true():
         assert y.list() == [expected] * 2, given
     with pytest.raises(KernelValueError, match=r"expected a value of bool, got 0\.5"):
         wp.launch(k, 2, [0.5, wp.zeros(2)])
+
+
+def test_integers_that_only_fit_into_uint64_are_not_rounded():
+    """NumPy makes floats of a list that has small and such large integers."""
+    numbers = [0, (1 << 63) + 1, (1 << 64) - 1]
+    assert wp.array(numbers, dtype=wp.uint64).list() == numbers
+    with pytest.raises(KernelValueError, match="expected values of uint64"):
+        wp.array([-1, (1 << 63) + 1], dtype=wp.uint64)

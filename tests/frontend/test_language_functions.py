@@ -87,6 +87,23 @@ def test_calls_of_functions():
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+def test_vectors_and_rows_are_taken_apart_by_a_star():
+    @wp.func
+    def weighted(x: float, y: float, z: float):
+        return x + 10.0 * y + 100.0 * z
+
+    @wp.kernel
+    def taken(a: wp.vec2, m: wp.mat33, out: wp.array[float]):
+        rows = wp.mat33(*m[2], *m[1], *m[0])
+        out[0] = weighted(*rows[0])
+        out[1] = weighted(1.0, *a)
+        out[2] = wp.trace(wp.matrix_from_rows(*m) @ rows)
+
+    m = np.arange(1.0, 10.0, dtype=np.float32).reshape(3, 3)
+    out = outputs(taken, 1, [2.0, 3.0], m, np.zeros(3))
+    np.testing.assert_allclose(out, [987.0, 321.0, np.trace(m @ m[::-1])])
+
+
 def test_functions_can_be_called_on_the_host():
     assert polar(wp.vec2(3.0, 4.0))[0] == 5.0
     assert polar.__doc__ == "Length and angle."

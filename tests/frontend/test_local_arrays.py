@@ -200,6 +200,42 @@ def test_an_array_made_in_a_loop_is_new_in_each_iteration():
     assert outputs(k, 2, np.zeros(2)).tolist() == [sum(range(0, 50, 2)) + 3, sum(range(0, 51, 2)) + 3]
 
 
+def test_a_part_of_an_array_by_its_address():
+    """Both names are of one memory, as in Warp."""
+
+    @wp.func
+    def doubled(a: wp.array[wp.vec2], k: int):
+        a[k] = 2.0 * a[k]
+        return a.shape[0]
+
+    @wp.kernel
+    def k(x: wp.array[wp.vec2], out: wp.array[wp.vec2], sizes: wp.array[int]):
+        i = wp.tid()
+        whole = wp.zeros(shape=(6,), dtype=wp.vec2)
+        last = wp.array(ptr=whole.ptr + wp.uint64(2 * 8), shape=(4,), dtype=wp.vec2f)
+        middle = wp.array(ptr=8 + last.ptr, shape=2, dtype=wp.vec2)
+        for j in range(4):
+            last[j] = x[4 * i + j]
+        sizes[i] = 10 * doubled(middle, i % 2) + doubled(last, 3)
+        middle[-1][1] += 1.0
+        for j in range(6):
+            out[6 * i + j] = whole[j]
+
+    x = RNG.normal(size=(12, 2)).astype(np.float32)
+    expected = np.zeros((3, 6, 2), np.float32)
+    expected[:, 2:] = x.reshape(3, 4, 2)
+    for i in range(3):
+        expected[i, 3 + i % 2] *= 2
+    expected[:, 5] *= 2
+    expected[:, 4, 1] += 1
+    out, sizes = run(k, 3, x, np.zeros((18, 2)), np.zeros(3, np.int32))[1:]
+    np.testing.assert_allclose(out, expected.reshape(18, 2))
+    assert sizes.tolist() == [24] * 3
+    arrays = [wp.array(x, dtype=wp.vec2), wp.zeros(18, dtype=wp.vec2), wp.zeros(3, dtype=int)]
+    wp.launch(k, 3, arrays)
+    np.testing.assert_allclose(arrays[1].numpy(), expected.reshape(18, 2))
+
+
 ERRORS = {
     "n = int(x[0])\n    a = wp.zeros(shape=n, dtype=float)": "must be known before it runs",
     "a = wp.zeros(shape=(2, 0), dtype=float)": "an extent must be positive, got 0",
@@ -212,6 +248,16 @@ ERRORS = {
     "a = wp.zeros(3, float)\n    a[3] = 1.0": "index 3 is out of range: this axis of a has the extent 3",
     "a = wp.zeros(3, float)\n    a[-4] = 1.0": "index -4 is out of range",
     "a = wp.zeros(3, float)\n    a[0] = wp.float64(1.0)": "a holds float32, got float64",
+    "b = wp.array(ptr=x.ptr, shape=2, dtype=float)": "has no attribute ptr",
+    "b = wp.array(ptr=wp.uint64(8), shape=2, dtype=float)": "a part of an array that the kernel made",
+    "a = wp.zeros(3, float)\n    b = a.ptr - 4": r"no arithmetic but \+ a constant",
+    "a = wp.zeros(3, float)\n    b = a.ptr + int(x[0])": r"no arithmetic but \+ a constant.*got int32",
+    "a = wp.zeros(3, float)\n    b = a.ptr * 2.0": r"no arithmetic but \+ a constant",
+    "a = wp.zeros(3, float)\n    x[0] = a.ptr": "the address of a",
+    "a = wp.zeros(3, float)\n    b = wp.array(ptr=a.ptr, shape=3, dtype=int)": "expected one axis of float32",
+    "a = wp.zeros((3, 2), float)\n    b = wp.array(ptr=a.ptr, shape=3, dtype=float)": "an array of one axis",
+    "a = wp.zeros(3, float)\n    b = wp.array(ptr=a.ptr + 6, shape=1, dtype=float)": "take 4 bytes, got 6",
+    "a = wp.zeros(3, float)\n    b = wp.array(ptr=a.ptr + 4, shape=3, dtype=float)": "elements 1 to 3 of a",
     "a = wp.zeros(3, float)\n    b = wp.atomic_cas(a, 0, 1.0, 2.0)": "an array of this thread alone",
 }
 

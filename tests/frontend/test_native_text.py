@@ -53,6 +53,37 @@ return (float)(unsigned int)sum;
 def summed(x: float, n: int) -> float: ...
 
 
+@wp.func_native("""
+uint32_t i = reinterpret_cast<uint32_t&>(f);
+uint32_t mask = (uint32_t)(-(int)(i >> 31)) | 0x80000000;
+return i ^ mask;
+""")
+def flipped(f: float) -> wp.uint32: ...
+
+
+@wp.func_native("return static_cast<int32_t>(packed & 0xFFFFFFFFull);")
+def low_word(packed: wp.uint64) -> int: ...
+
+
+@wp.func_native("return up ? nextafterf(x, INFINITY) : __builtin_nextafterf(x, -INFINITY);")
+def neighbour(x: float, up: bool) -> float: ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+return __popcll(x) + 100 * __ffsll((long long)x) + 10000 * __clzll(x) + 1000000 * __ffs(low);
+#else
+int32_t most = __builtin_popcountll(x) + 100 * __builtin_ffsll((long long)x);
+return most + 10000 * __builtin_clzll(x) + 1000000 * (low == 0 ? 0 : __builtin_ctz(low) + 1);
+#endif
+""")
+def counted(x: wp.uint64, low: wp.uint32) -> int: ...
+
+
+@wp.func_native("return *reinterpret_cast<const float4*>(x);")
+def of_pointer(x: wp.uint64) -> float: ...
+
+
 @wp.func_native("return __shfl_sync(0xffffffffu, x, 0, 32);")
 def of_first_lane(x: float) -> float: ...
 
@@ -100,6 +131,47 @@ def test_values():
     assert c.list() == [summed_in_python(v, 5 * i) for i, v in enumerate(x)]
 
 
+def test_bits():
+    @wp.kernel
+    def all_of(
+        x: wp.array[float], words: wp.array[wp.uint64], a: wp.array[wp.uint32], b: wp.array[int], c: wp.array[float]
+    ):
+        i = wp.tid()
+        a[i] = flipped(x[i])
+        b[i] = low_word(words[i])
+        c[2 * i] = neighbour(x[i], True)
+        c[2 * i + 1] = neighbour(x[i], False)
+
+    x = np.array([-2.5, -0.0, 0.0, 1e-45, -1e-45, 1.0, np.inf, -np.inf, np.nan, 3.4e38], np.float32)
+    words = np.array([7, 1 << 63, 0xFFFFFFFF, 0x180000000, 5 << 32, 1, 2, 3, 4, 5], np.uint64)
+    a, b, c = wp.zeros(10, dtype=wp.uint32), wp.zeros(10, dtype=int), wp.zeros(20)
+    wp.launch(all_of, 10, [x, words, a, b, c])
+    bits = x.view(np.uint32)
+    np.testing.assert_array_equal(a.numpy(), np.where(bits >> 31, ~bits, bits | 0x80000000))
+    np.testing.assert_array_equal(b.numpy(), words.astype(np.uint32).view(np.int32))
+    infinity = np.float32(np.inf)
+    expected = np.stack([np.nextafter(x, infinity), np.nextafter(x, -infinity)], 1).ravel()
+    np.testing.assert_array_equal(c.numpy(), expected)
+    assert np.array_equal(np.signbit(c.numpy()[:16]), np.signbit(expected[:16]))
+
+
+def test_counts_of_bits():
+    @wp.kernel
+    def all_of(words: wp.array[wp.uint64], a: wp.array[int]):
+        i = wp.tid()
+        a[i] = counted(words[i], wp.uint32(words[i]))
+
+    words = [0, 1, 1 << 63, (1 << 64) - 1, 5 << 40, 6]
+    a = wp.zeros(6, dtype=int)
+    wp.launch(all_of, 6, [wp.array(words, dtype=wp.uint64), a])
+    first = [(w & -w).bit_length() for w in words]
+    low = [f if f <= 32 else 0 for f in first]
+    assert a.list() == [
+        w.bit_count() + 100 * f + 10000 * (64 - w.bit_length()) + 1000000 * g
+        for w, f, g in zip(words, first, low, strict=True)
+    ]
+
+
 def test_derivative():
     @wp.kernel
     def rooted(x: wp.array[float], y: wp.array[float]):
@@ -117,6 +189,7 @@ def test_derivative():
     [
         (unknown_call, "fmaxf_free"),
         (of_first_lane, "__shfl_sync"),
+        (of_pointer, r"\*"),
         (of_first_lane_on_gpus, "__shfl_sync"),
         (with_rule, "a rule for its derivative"),
     ],

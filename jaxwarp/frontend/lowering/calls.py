@@ -12,10 +12,11 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.shown import parsed
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.lowering.addresses import array_at
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.components import extract, known_slice
-from jaxwarp.frontend.lowering.expressions import chosen, indices_of, shape_tuple
+from jaxwarp.frontend.lowering.components import known_slice
+from jaxwarp.frontend.lowering.expressions import chosen, indices_of, parts_of_value
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.merge import holds_array
@@ -48,7 +49,7 @@ from jaxwarp.frontend.lowering.values import (
     type_of,
 )
 from jaxwarp.frontend.lowering.views import index_view
-from jaxwarp.frontend.text.annotations import pattern_text
+from jaxwarp.frontend.text.annotations import ArrayAnnotation, pattern_text
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
@@ -88,6 +89,8 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             return function.expand(lambda f, a, k: call(frame, node, frame.adopt(f), list(a), k), given, keywords)
         case StructValue() if callable(called := vars(callee.type.kind).get("__call__")):
             return call(frame, node, frame.adopt(called), [callee, *args], keywords)
+        case Host(value=ArrayAnnotation()):
+            return array_at(frame, args, keywords)
         case Host(value=value):
             raise _not_callable(value)
         case _:
@@ -120,10 +123,8 @@ def evaluate_arguments(
 
 def _spread(frame: Frame, argument: ast.Starred) -> tuple[Any, ...]:
     """`*t`: the values of a tuple, the components of a vector, the rows of a matrix, elements of `a[2:5]`."""
-    value = shape_tuple(frame, frame.evaluate(argument.value))
+    value = parts_of_value(frame, frame.evaluate(argument.value))
     with frame.at(argument):
-        if isinstance(value, Bundle):
-            return tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
         sliced = argument.value.slice if isinstance(argument.value, ast.Subscript) else None
         if isinstance(sliced, ast.Slice) and isinstance(value, View | Chosen):
             return _spread_elements(frame, value, indices_of(frame, sliced)[0])

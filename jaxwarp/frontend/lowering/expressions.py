@@ -22,6 +22,7 @@ from jaxwarp.frontend.lowering.short_circuit import Side, append, append_both, a
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
+    Address,
     Chosen,
     ElementValue,
     Host,
@@ -324,6 +325,8 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
         case View() | Chosen():
             size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
             size["size"] = lambda: _product(frame, base)
+            if isinstance(base, View) and base.param in frame.context.locals:
+                size["ptr"] = lambda: Address(base)
             return size[name]() if name in size else None
         case Tile():
             sizes = {"shape": base.shape, "ndim": base.ndim, "dtype": base.dtype, "size": math.prod(base.shape)}
@@ -434,6 +437,13 @@ def absent_at(frame: Frame, value: NoArray, indices: Sequence[Any]) -> NoArray |
     text = f"{what}, and this thread uses one"
     Frame.require(frame, False, f"{text}: {value.hint}" if value.hint else text)
     return ElementValue(Chosen(value.type.dtype, 0, frame.constant(0, int32), (), (), name=value.name))
+
+
+def parts_of_value(frame: Frame, value: Any) -> Any:
+    """Return what `*value` and `a, b = value` take apart as a tuple: extents, components, rows; others as they are."""
+    if isinstance(value, Bundle):
+        return tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
+    return shape_tuple(frame, value)
 
 
 def shape_tuple(frame: Frame, value: Any) -> Any:

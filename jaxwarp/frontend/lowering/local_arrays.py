@@ -7,15 +7,14 @@ runs again, the array is filled with zeros again.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.calls import evaluate_arguments
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
-from jaxwarp.frontend.lowering.values import Intrinsic, Prototype, StructView, View, describe, is_literal
-from jaxwarp.ir import nodes as ir
+from jaxwarp.frontend.lowering.values import Intrinsic, Prototype, StructView, View, describe
+from jaxwarp.frontend.lowering.views import known_extents
 from jaxwarp.types import Aggregate, Scalar, Struct, float32
 
 
@@ -37,38 +36,6 @@ def _zeros(frame: Frame, node: ast.Call) -> View | StructView:
             hint="write zeros(shape=8, dtype=float)",
         )
     return own_array(frame, own_name(frame), dtype, known_extents(frame, given["shape"], "zeros"))
-
-
-def known_extents(
-    frame: Frame,
-    shape: Any,
-    what: str,
-    example: str = "zeros(shape=8, dtype=float)",
-    is_extent: Callable[[int], bool] = lambda n: n > 0,
-) -> tuple[int, ...]:
-    """A shape, which must be known before the kernel runs.
-
-    Raises:
-        KernelTypeError, KernelValueError: it is not, or has an extent that is no positive integer.
-    """
-    values = shape if isinstance(shape, tuple) else (shape,)
-    known = [frame.known(v) if isinstance(v, ir.Value) or is_literal(v) else None for v in values]
-    for value, extent in zip(values, known, strict=True):
-        if extent is None and isinstance(value, ir.Value) and value.type.is_int:
-            raise KernelValueError(
-                f"{what}: the shape of an array made in a kernel must be known before it runs",
-                hint="use constants, or static(...); an array whose size the caller decides is an argument",
-            )
-        if not isinstance(extent, int) or isinstance(extent, bool):
-            raise KernelTypeError(
-                f"{what}: an extent must be an integer, got {describe(value)}",
-                hint="it must be known before the kernel runs: write a number, or the name of a constant",
-            )
-        if not is_extent(extent):
-            raise KernelValueError(f"{what}: an extent must be positive, got {extent}", hint=f"write {example}")
-    if not known:
-        raise KernelValueError(f"{what}: the shape has no extent", hint="a single number is a variable: x = float(0.0)")
-    return tuple(int(n) for n in known if n is not None)
 
 
 ZEROS = Intrinsic(

@@ -6,19 +6,17 @@ import ast
 import types
 from typing import Any
 
-from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.lowering.binding import converted
-from jaxwarp.frontend.lowering.components import extract
+from jaxwarp.frontend.lowering.expressions import parts_of_value
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
 from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, is_atomic, target
 from jaxwarp.frontend.lowering.tiles.arithmetic import tile_operator, update_tile
 from jaxwarp.frontend.lowering.tiles.storage import copied, is_given, is_shared
-from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, Tile, describe
-from jaxwarp.frontend.lowering.views import shape_of
+from jaxwarp.frontend.lowering.values import NoValue, StructValue, Tile, describe
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import evaluate_host
 from jaxwarp.frontend.text.host_values import Missing
@@ -64,10 +62,7 @@ def assign(frame: Frame, where: ast.expr, value: Any) -> None:
 
 
 def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
-    if isinstance(value, Shape):
-        value = shape_of(frame, value.view)
-    if isinstance(value, Bundle):
-        value = tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
+    value = parts_of_value(frame, value)
     if not isinstance(value, tuple):
         raise KernelTypeError(
             f"cannot unpack {describe(value)} into {len(where.elts)} names",

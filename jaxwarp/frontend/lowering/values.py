@@ -135,6 +135,19 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
+class Address:
+    """`view.ptr + offset`: the place of a byte of an array."""
+
+    view: View
+    offset: int = 0
+
+    @property
+    def type(self) -> str:
+        """Its type in a message."""
+        return f"the address of {self.view.name}"
+
+
+@dataclass(frozen=True, eq=False)
 class NoArray:
     """None in place of an array of a type (None: of any), which a parameter of this name was to be."""
 
@@ -369,7 +382,9 @@ def describe(value: object) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View() | Chosen() | StructValue() | StructView() | Tile() | TileStack():
+        case (
+            ir.Value() | Bundle() | View() | Address() | Chosen() | StructValue() | StructView() | Tile() | TileStack()
+        ):
             return str(value.type)
         case ElementValue():
             return repr(value.view.dtype)

@@ -10,7 +10,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.memory import load_element
-from jaxwarp.frontend.lowering.values import Axis, Chosen, ElementValue, Slice, View, describe
+from jaxwarp.frontend.lowering.values import Axis, Chosen, ElementValue, Slice, View, describe, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
 
@@ -38,6 +38,38 @@ def extent(frame: Frame, view: View, axis: int) -> ir.Value:
 
 def shape_of(frame: Frame, view: View | Chosen) -> tuple[ir.Value, ...]:
     return tuple(_extent_of(frame, view, k) for k in range(view.ndim))
+
+
+def known_extents(
+    frame: Frame,
+    shape: Any,
+    what: str,
+    example: str = "zeros(shape=8, dtype=float)",
+    is_extent: Callable[[int], bool] = lambda n: n > 0,
+) -> tuple[int, ...]:
+    """A shape, which must be known before the kernel runs.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is not, or has an extent that is no positive integer.
+    """
+    values = shape if isinstance(shape, tuple) else (shape,)
+    known = [frame.known(v) if isinstance(v, ir.Value) or is_literal(v) else None for v in values]
+    for value, extent in zip(values, known, strict=True):
+        if extent is None and isinstance(value, ir.Value) and value.type.is_int:
+            raise KernelValueError(
+                f"{what}: the shape of an array made in a kernel must be known before it runs",
+                hint="use constants, or static(...); an array whose size the caller decides is an argument",
+            )
+        if not isinstance(extent, int) or isinstance(extent, bool):
+            raise KernelTypeError(
+                f"{what}: an extent must be an integer, got {describe(value)}",
+                hint="it must be known before the kernel runs: write a number, or the name of a constant",
+            )
+        if not is_extent(extent):
+            raise KernelValueError(f"{what}: an extent must be positive, got {extent}", hint=f"write {example}")
+    if not known:
+        raise KernelValueError(f"{what}: the shape has no extent", hint="a single number is a variable: x = float(0.0)")
+    return tuple(int(n) for n in known if n is not None)
 
 
 def _extent_of(frame: Frame, view: View | Chosen, number: int) -> ir.Value:

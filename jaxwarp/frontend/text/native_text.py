@@ -6,6 +6,7 @@ The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and 
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import re
 import sys
@@ -37,6 +38,15 @@ _RENAMED = {"fabs": "abs"}
 _CALLS = {name: f"_wp.{_RENAMED.get(name, name)}({{}})" for name in _OF_FLOATS}
 _CALLS |= {f"{name}f": text for name, text in _CALLS.items()}
 _CALLS["__frsqrt_rn"] = "(_float32(1.0) / _wp.sqrt({}))"
+_CALLS |= dict.fromkeys(("nextafterf", "__builtin_nextafterf"), "_c.nextafterf({})")
+for _suffix, _type in (("", "_uint32"), ("ll", "_uint64")):
+    for _names, _text in (
+        (("__popc", "__builtin_popcount"), "_wp.popcount({}({{}}))"),
+        (("__clz", "__builtin_clz"), "_wp.clz({}({{}}))"),
+        (("__builtin_ctz",), "_wp.ctz({}({{}}))"),
+        (("__ffs", "__builtin_ffs"), "_c.find_first_set({}({{}}))"),
+    ):
+        _CALLS |= {name + _suffix: f"_int32({_text.format(_type)})" for name in _names}
 # How strongly operators bind, and what they are in Python.
 _BINARY = {
     "||": (1, "or"), "&&": (2, "and"), "|": (3, "|"), "^": (4, "^"), "&": (5, "&"), "==": (6, "=="), "!=": (6, "!="),
@@ -70,6 +80,8 @@ def python_of(text: str, function: Any, rule: str | None = None) -> Callable[...
     scope: dict[str, Any] = {**function.__globals__, **{f"_type_{name}": t for name, t in annotations.items()}}
     scope |= {f"_{t.name}": t for t in (bool_, int32, int64, uint32, uint64, float32, float64)}
     scope |= {"_wp": sys.modules["jaxwarp"], "__name__": function.__module__}
+    if any("_c." in line for line in bodies[-1]):
+        scope["_c"] = importlib.import_module("jaxwarp.library.of_c")
     written = {name: t if isinstance(t, str) else f"_type_{name}" for name, t in annotations.items()}
     head = ", ".join(f"{p}: {written[p]}" if p in written else p for p in parameters)
     returned = f" -> {written['return']}" if "return" in written else ""
@@ -281,6 +293,10 @@ class _Text:
             return _integer(*text.partition(" ")[::2])
         if text in ("true", "false"):
             return text.capitalize()
+        if text == "INFINITY":
+            return "_float32(_wp.inf)"
+        if text in ("static_cast", "reinterpret_cast"):
+            return self.cast(is_bits=text == "reinterpret_cast")
         if kind == "name" and self.peek() == "(" and text in _CALLS:
             self.take("(")
             given = [self.expression()]
@@ -290,6 +306,18 @@ class _Text:
             self.take(")")
             return _CALLS[text].format(", ".join(given))
         return self.known(text)
+
+    def cast(self, is_bits: bool) -> str:
+        """Read what follows the name of a cast; that of bits is one to a reference: `reinterpret_cast<int&>(x)`."""
+        self.take("<")
+        _, t = self.type_here()
+        if t is None:
+            raise NotPlainError("a cast")
+        if is_bits:
+            self.take("&")
+        self.take(">")
+        value = self.condition()
+        return f"_wp.cast({value}, _{t.name})" if is_bits else f"_{t.name}({value})"
 
 
 def _integer(digits: str, suffix: str) -> str:

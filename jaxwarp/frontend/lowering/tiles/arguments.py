@@ -13,7 +13,6 @@ from jaxwarp.frontend.lowering.calls import evaluate_arguments, inline
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.intrinsics import provide
-from jaxwarp.frontend.lowering.local_arrays import known_extents
 from jaxwarp.frontend.lowering.values import (
     NoArray,
     Prototype,
@@ -24,6 +23,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
     known_text,
 )
+from jaxwarp.frontend.lowering.views import known_extents
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, Struct, int32
 

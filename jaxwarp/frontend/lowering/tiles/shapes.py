@@ -14,7 +14,6 @@ from jaxwarp.frontend.lowering.calls import construct
 from jaxwarp.frontend.lowering.components import extract
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.local_arrays import known_extents
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.tiles.arguments import (
     offsets,
@@ -27,6 +26,7 @@ from jaxwarp.frontend.lowering.tiles.arguments import (
 from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, position, reshaped, seen_as
 from jaxwarp.frontend.lowering.tiles.storage import assign_tile, filled, indexed, store_at
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
+from jaxwarp.frontend.lowering.views import known_extents
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Struct, int32
 
