@@ -46,6 +46,9 @@ CHUNK, ITERATION = 1.5, 2.0
 # A value without a register: an operand in memory, mostly. The tangent of a pendulum, 9 values of 4 registers each on a
 # machine of 16, takes 0.7 of the time that it takes with two each; lattice Boltzmann, 18 values, 1.2 with two for one.
 SPILL = 0.3
+# Without masked gathers, lanes that have left a loop still load. Where each doubling of the lanes adds this part to the
+# iterations of rows of sparse matrices (12 elements each, as chance has it), 4 lanes take 0.7 of the time of 16 (AVX2).
+IDLE = 0.14
 # Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
 # columns takes 1.2 times as long with four for two, trilinear samples 1.1 times with two for one (AVX-512).
 REST, SIZE = 0.45, 0.006
