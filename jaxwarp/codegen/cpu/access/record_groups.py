@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import LaneAddress, lane_pointers, locate
-from jaxwarp.codegen.cpu.access.interleaved import QUARTER, Layout, layout_of, rows_of
+from jaxwarp.codegen.cpu.access.interleaved import Layout, layout_of, rows_of
 from jaxwarp.codegen.cpu.access.memory import to_memory
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
 from jaxwarp.codegen.cpu.analysis.families import parts

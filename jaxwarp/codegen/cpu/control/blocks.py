@@ -136,7 +136,7 @@ class Emitter:
         return last + 1 - at
 
     def records(self, ops: Sequence[Op], at: int) -> int:
-        """Emits the store at `at`, or all that write words of the same records. Returns how many operations that was."""
+        """Emits the store at `at`, or all stores to the same records. Returns how many operations that was."""
         group = stored_records(self.lanes, ops[at:])
         if not group:
             self.op(ops[at])
