@@ -150,9 +150,11 @@ def test_places_share_the_products_of_their_indices() -> None:
 
 
 @wp.kernel
-def rows(start: wp.array[int], columns: wp.array[int], values: wp.array[float], x: wp.array[float], out: wp.array[float]):
+def rows(
+    start: wp.array[int], columns: wp.array[int], values: wp.array[float], x: wp.array[float], out: wp.array[float]
+):
     i = wp.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(start[i], start[i + 1]):
         total += values[k] * x[columns[k]]
     out[i] = total
