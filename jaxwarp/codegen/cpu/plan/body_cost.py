@@ -158,7 +158,9 @@ class BodyCost:
             # In no loop, they are gathered in a register until a row ends.
             last = prices.SUMMED * (1 if is_once else max(1, rows / 2)) if self.has_loops else 0
         else:
-            apart = self.lanes * prices.SCATTERED_LANE * (1 + prices.WAITING * registers * self.lanes)
+            may_meet = any(self.strides.of[index] is None for index in op.indices)
+            waiting = prices.WAITING * registers * self.lanes if may_meet else 0
+            apart = self.lanes * prices.SCATTERED_LANE * (1 + waiting)
             last = registers * (prices.ADDED if is_adjacent(op, self.strides) else apart) * (1 if is_once else rows)
         return rows * registers * prices.OPERATION + last
 
