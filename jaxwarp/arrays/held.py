@@ -21,6 +21,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.kernel import Kernel
 from jaxwarp.launches.arguments.leaves import Paths, paths_of, spread_argument
 from jaxwarp.memory.host_scope import Outside
+from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.tokens import ArrayMark, alike
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Array, Struct, handled, leaves_of, meant, struct_of
@@ -34,7 +35,7 @@ def token_of(value: Any) -> Any:
     """Return a token of everything about a value that affects a launch, except its address and contents. Return None if
     the value is not simple enough."""
     kind = type(value)
-    if kind is HostArray:
+    if kind is HostArray or kind is LiveArray:
         return value.token
     if kind is np.ndarray:
         flags = value.flags

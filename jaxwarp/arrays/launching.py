@@ -60,6 +60,8 @@ from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device, regio
 from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, capturing, recording
 from jaxwarp.memory.libraries import library_of
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.scope import Scope
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, handled, meant, struct_in, struct_of
@@ -152,7 +154,26 @@ def _run_given(
         _capture(kernel, dim, params, block_dim, is_recorded, target)
     else:
         assert scope is not None, "a traced launch"
-        launch_now(scope, kernel, dim, spread(kernel, params), block_dim)
+        _run_in_call(scope, kernel, dim, spread(kernel, params), block_dim)
+
+
+def _run_in_call(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> None:
+    """A launch in a call of XLA's. On the CPU, one like it in an earlier call is not looked at again."""
+    key = None
+    if type(scope) is Scope and block_dim is None and scope.is_here() and debug_now(mode_of(kernel)) is None:
+        key = _signature(dim, given, scope)
+    if key is None:
+        launch_now(scope, kernel, dim, given, block_dim)
+        return
+    known = kernel.found.launches.get(key)
+    operands = None if known is None else known.operands(given)
+    if known is not None and operands is not None:
+        known.run(given, operands)
+        return
+    checked = check(scope, kernel, dim, given, block_dim)
+    if not checked.plan.endless:
+        _remember(kernel, key, checked)
+    run_checked(scope, checked)
 
 
 def has_no_threads(dim: Any) -> bool:
@@ -268,8 +289,11 @@ class Again(NamedTuple):
         return self.known.launched(flat(self.given), self.views, self.operands)
 
 
-def _signature(dim: Any, seen: Sequence[Any]) -> Any:
-    """Return all that decides a launch of a kernel but for the values; None where it is not that simple."""
+def _signature(dim: Any, seen: Sequence[Any], call: Scope | None = None) -> Any:
+    """Return all that decides a launch of a kernel but for the values; None where it is not that simple.
+
+    `call`: the call of XLA's in which it is launched, if it is. Its arrays are no others' then.
+    """
     if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
     tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
@@ -277,8 +301,14 @@ def _signature(dim: Any, seen: Sequence[Any]) -> Any:
     for value in seen:
         if type(value) is HostArray:
             places.append(value._region.address)
+        elif type(value) is LiveArray:
+            if value.scope is not call:
+                return None
+            places.append(value.region.address)
         elif type(value) is Held:
             places += value.places
+    if call is not None:
+        tokens.append(Scope)
     if len(set(places)) < len(places):  # an array may be given twice, see same_memory.py
         tokens.append(tuple(map(places.index, places)))
     return None if None in tokens else (dim, *tokens)

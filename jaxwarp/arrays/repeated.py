@@ -24,6 +24,7 @@ from jaxwarp.launches.on_memory import are_aligned, loaded_on
 from jaxwarp.memory.gpu.by_value import ByValue
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Outside
+from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.types import Scalar
 from jaxwarp.unlocked import address_of
@@ -48,6 +49,7 @@ class Repeated:
         memory = {i: found.region for i, found in records.items()}
         regions = [memory.get(i, value.region) for i, value in enumerate(checked.values) if value.region is not None]
         self._code = loaded_on(checked.scope, key_of(launch, shapes), are_aligned(regions))
+        self._is_divided = checked.scope is HOST  # of a call of XLA's, other threads are XLA's
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
             for shape, param in zip(shapes, launch.kernel.params, strict=True)
@@ -98,7 +100,7 @@ class Repeated:
         kept: list[Any] = []
         for value in seen:
             kind = type(value)
-            if kind is HostArray:
+            if kind is HostArray or kind is LiveArray:
                 addresses.append(value._region.address)
                 kept.append(None)
             elif kind is np.ndarray and self._converters[first + len(kept)] is None:
@@ -165,7 +167,7 @@ class Repeated:
 
     def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
         """The launch."""
-        self._code.run(operands[0])
+        self._code.run(operands[0], self._is_divided)
         for i in self._written:
             value = given[i]
             if type(value) is HostArray and value._region.owner.tensors:

@@ -303,6 +303,13 @@ class LiveArray(MemoryArray):
         return f"array '{self.name}'"
 
     @property
+    def token(self) -> Any:
+        """A token of everything about the array that affects a launch in its call, except its address. None if it is
+        not dense."""
+        region = self._region
+        return (LiveArray, self.type.dtype, region.dtype, region.shape, self.is_writable) if region.is_plain else None
+
+    @property
     def components(self) -> tuple[int, ...]:
         return memory_axes(self.type.dtype)
 

@@ -51,6 +51,10 @@ class Scope:
                 hint="its memory lasts as long as the call; keep a copy: np.array(...)",
             )
 
+    def is_here(self) -> bool:
+        """Return whether it is open, and no function is traced by JAX inside of it."""
+        return self._is_open and self._made_in == compat.trace_state()
+
     def require_untraced(self, label: str, what: str, region: Region | None = None) -> None:
         """A function that JAX traces during the call has no part in it. `region` is what would be written."""
         del region

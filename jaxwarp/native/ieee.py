@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 _DEFAULT_ENVIRONMENT = -1  # FE_DFL_ENV of Linux's C libraries: as a program starts, subnormal numbers included
-_ENVIRONMENT_BYTES = 128  # more than any fenv_t
+_Environment = ctypes.c_char * 128  # more than any fenv_t
 
 
 @functools.cache
@@ -22,13 +20,15 @@ def _library() -> Any:
     return library
 
 
-@contextmanager
-def ieee_arithmetic() -> Iterator[None]:
+class ieee_arithmetic:  # noqa: N801 - used as a function
     """Nothing is flushed to zero in the `with`; afterwards this thread computes as before."""
-    library, saved = _library(), ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
-    library.fegetenv(saved)
-    library.fesetenv(_DEFAULT_ENVIRONMENT)
-    try:
-        yield
-    finally:
-        library.fesetenv(saved)
+
+    __slots__ = ("_saved",)
+
+    def __enter__(self) -> None:
+        library, self._saved = _library(), _Environment()
+        library.fegetenv(self._saved)
+        library.fesetenv(_DEFAULT_ENVIRONMENT)
+
+    def __exit__(self, *_: object) -> None:
+        _library().fesetenv(self._saved)

@@ -172,6 +172,11 @@ def buffers(items: _Buffers, kind: str) -> Iterator[tuple[np.dtype, tuple[int, .
         yield _dtype(buffer.dtype, f"{kind} {i}"), shape, buffer.data or 0
 
 
+def addresses(items: _Buffers) -> list[int]:
+    """The address of each operand or result."""
+    return [items.items[i].contents.data or 0 for i in range(items.size)]
+
+
 def attributes(attrs: _Attributes) -> dict[str, Any]:
     """The attributes as Python values; dictionaries are nested."""
     values = {}

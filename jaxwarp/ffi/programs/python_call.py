@@ -179,12 +179,31 @@ _process, _numbers = secrets.token_hex(8), itertools.count(1)
 
 
 class _Kept:
-    """A call for as long as a compiled program lives that makes it."""
+    """A call for as long as a compiled program lives that makes it.
+
+    All executions have buffers of the same types and shapes, those of the program. What follows from these is kept.
+    """
 
     def __init__(self, call: PythonCall):
         self.call = call
+        self.operands, self.results = call.operands, call.results
         self.key = f"{_process}-{next(_numbers)}"
+        self.zero = functools.cache(lambda dtype: np.zeros((), dtype))
+        self._layouts: tuple[list[Region], list[Region]] | None = None
         _calls[self.key] = self
+
+    def regions(self, frame: xla.CallFrame) -> tuple[list[Region], list[Region]]:
+        """The operands and the results of an execution."""
+        if self._layouts is None:
+            # Behind the results there may be one for XLA alone (`compat.never_all_of_a_body`).
+            found = _regions(frame.args, "operand"), _regions(frame.rets, "result")[: len(self.results)]
+            self._layouts = found
+            return found
+        given, made = self._layouts
+        return (
+            [layout.moved(at, None) for layout, at in zip(given, xla.addresses(frame.args), strict=True)],
+            [layout.moved(at, None) for layout, at in zip(made, xla.addresses(frame.rets), strict=False)],
+        )
 
     def __call__(self, *_: Any) -> Any:
         raise AssertionError("XLA keeps this object, and calls the function through its target")
@@ -275,15 +294,14 @@ def _run(frame: xla.CallFrame, scope: Scope) -> None:
         )
     call = kept.call
     scope.title = call.kind.title
-    # Behind the results there may be one for XLA alone (`compat.never_all_of_a_body`).
-    given, made = _regions(frame.args, "operand"), _regions(frame.rets, "result")[: len(call.results)]
-    whole: dict[str, Any] = {p.name: _operand(scope, p, r) for p, r in zip(call.operands, given, strict=True)}
-    for parameter, region in zip(call.results, made, strict=True):
+    given, made = kept.regions(frame)
+    whole: dict[str, Any] = {p.name: _operand(scope, p, r) for p, r in zip(kept.operands, given, strict=True)}
+    for parameter, region in zip(kept.results, made, strict=True):
         whole[parameter.name] = region  # of an in-out argument the same memory as the operand
         if parameter.role == OUTPUT:
-            scope.fill(region, np.zeros((), region.dtype))
-    for index in np.ndindex(*call.batch):
-        returned = call.func.call(*(_argument(scope, p, whole.get(p.name), index) for p in call.parameters))
+            scope.fill(region, kept.zero(region.dtype))
+    for index in np.ndindex(*call.batch) if call.batch else ((),):
+        returned = call.func.call(*[_argument(scope, p, whole.get(p.name), index) for p in call.parameters])
         require_nothing(call.name, returned)
 
 
@@ -308,10 +326,10 @@ def _argument(scope: Scope, parameter: PythonParameter, whole: Any, index: tuple
     """Return what the function gets for one item of the batch: an array, a number or a vector."""
     if parameter.static is not None:
         return parameter.static.value
-    own = tuple(i for i, is_batched in zip(index, parameter.is_batched, strict=True) if is_batched)
+    own = tuple(i for i, is_batched in zip(index, parameter.is_batched, strict=True) if is_batched) if index else ()
     if not isinstance(parameter.type, Array):
         return whole[own]
-    return LiveArray(scope, parameter.name, parameter.type, whole.part(own), parameter.role != INPUT)
+    return LiveArray(scope, parameter.name, parameter.type, whole.part(own) if own else whole, parameter.role != INPUT)
 
 
 _target = CallbackTarget(TARGET, "callable", _run, is_graph_compatible=False)

@@ -166,20 +166,26 @@ class _Locator:
         return many.select(self.lanes.mask_operand(), many.wide(f"i{bits}"), offsets, spare)
 
     def sum_of_vectors(self, bits: int) -> str:
+        """The sum of what each index adds. Places that share their first indices share the sum of these."""
         wide = self.lanes.many.wide(f"i{bits}")
-        parts: list[str] = []
+        result = ""
         for index, unit in self.vectors:
-            part = self.lanes.vector(index)
-            if index.type.bits != bits:
-                cast = "sext" if bits > index.type.bits else "trunc"
-                part = self.inst(f"{cast} {self.lanes.many.type(index.type)} {part} to {wide}")
-            if unit != 1:
-                part = self.inst(f"mul {wide} {part}, {self.lanes.splat(f'i{bits}', str(unit))}")
-            parts.append(part)
-        result = parts[0]
-        for part in parts[1:]:
-            result = self.inst(f"add {wide} {result}, {part}")
+            part = self.lanes.derive(("part", index, unit, bits), lambda i=index, u=unit: self.part_of(i, u, bits))
+            if result:
+                both = result, part
+                part = self.lanes.derive(("sum", *both), lambda ab=both: self.inst(f"add {wide} {ab[0]}, {ab[1]}"))
+            result = part
         return result
+
+    def part_of(self, index: Value, unit: int | str, bits: int) -> str:
+        """An index times what it counts."""
+        wide, part = self.lanes.many.wide(f"i{bits}"), self.lanes.vector(index)
+        if index.type.bits != bits:
+            cast = "sext" if bits > index.type.bits else "trunc"
+            part = self.inst(f"{cast} {self.lanes.many.type(index.type)} {part} to {wide}")
+        if unit != 1:
+            part = self.inst(f"mul {wide} {part}, {self.lanes.splat(f'i{bits}', str(unit))}")
+        return part
 
 
 def element_pointer(lanes: Lanes, place: LaneAddress, constant: int | None = None) -> str:

@@ -66,7 +66,7 @@ def interleaved(lanes: Lanes, place: LaneAddress, components: Sequence[str]) -> 
     pieces: Pieces = []
     for lane in range(0, lanes.width, layout.lanes):
         parts = [lanes.many.piece(layout.type_, c, lane, layout.lanes) for c in components]
-        rows = _rows(lanes, layout, parts)
+        rows = rows_of(lanes, layout, parts)
         for start in range(0, layout.lanes, q):
             for k, row in enumerate(rows):
                 at = element_pointer(lanes, place, place.constant + (lane + start) * size + k * q)
@@ -82,7 +82,7 @@ def _is_transposed(lanes: Lanes, place: LaneAddress, size: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """The layout of registers: `lanes` elements of an LLVM type, in quarters of `quarter` elements."""
 
     type_: str
@@ -102,10 +102,10 @@ class _Layout:
         return lanes.function.inst(f"shufflevector {vector} {a}, {vector} {b}, <{self.lanes} x i32> <{text}>")
 
 
-def layout_of(lanes: Lanes, place: LaneAddress) -> _Layout:
+def layout_of(lanes: Lanes, place: LaneAddress) -> Layout:
     bits = place.dtype.bits
     register = lanes.frame.machine.vector_bits // bits
-    return _Layout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
+    return Layout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
 
 
 class _Loader:
@@ -180,7 +180,7 @@ class _Loader:
         return self.made[key]
 
 
-def _rows(lanes: Lanes, layout: _Layout, parts: Sequence[str]) -> list[str]:
+def rows_of(lanes: Lanes, layout: Layout, parts: Sequence[str]) -> list[str]:
     """Rows of elements that follow one another, of as many registers of components."""
     size = len(parts)
 

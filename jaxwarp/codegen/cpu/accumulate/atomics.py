@@ -6,6 +6,7 @@ lanes at once where they are adjacent.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,6 +19,7 @@ from jaxwarp.codegen.cpu.access.memory import (
     store_adjacent,
     to_memory,
 )
+from jaxwarp.codegen.cpu.access.record_groups import is_scattered, pointers_at, record_group, rows_of_lanes
 from jaxwarp.codegen.cpu.accumulate.accumulators import Accumulators
 from jaxwarp.codegen.cpu.accumulate.element_sums import ElementSums
 from jaxwarp.codegen.cpu.accumulate.lane_sums import sum_of_lanes, sums_of_lanes
@@ -164,6 +166,44 @@ class AtomicEmitter:
         function.line(f"br label %{after}")
         function.open(after)
 
+    # Words of records
+
+    def record_group(self, ops: Sequence[Op]) -> dict[int, Atomic]:
+        """Return the first atomics that add to words of the same records, by word, see record_groups.py.
+
+        Empty where they are not added together: that takes a rectangle that may have the records to itself.
+        """
+        first, rectangle = ops[0], self.accumulators.rectangle
+        if rectangle is None or not isinstance(first, Atomic) or first.kind != "add":
+            return {}
+        if first.param not in rectangle.keys or not is_scattered(locate(self.lanes, first.param, first.indices)):
+            return {}
+        if self.lanes.mask is not None or not self.is_plain(first):
+            return {}
+        taken = itertools.takewhile(lambda op: not isinstance(op, Atomic) or self.is_plain(op), ops)
+        group = record_group(self.lanes, list(taken))
+        return {word: op for word, op in group.items() if isinstance(op, Atomic)}
+
+    def is_plain(self, op: Atomic) -> bool:
+        """Return whether the atomic is added to memory, and nothing reads its old value."""
+        return op not in self.accumulators.of and op.result not in self.lanes.strides.used
+
+    def emit_records(self, group: dict[int, Atomic]) -> None:
+        """Emits a `record_group`: whole records at once, lane by lane, where nobody else has them; else atomics."""
+        lanes, function, rectangle = self.lanes, self.function, self.accumulators.rectangle
+        assert rectangle is not None
+        is_own = ""
+        for condition in dict.fromkeys(rectangle.owns(lanes, op) for op in group.values()):
+            is_own = function.inst(f"and i1 {is_own}, {condition}") if is_own else condition
+        own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
+        function.line(f"br i1 {is_own}, label %{own}, label %{others}")
+        for label, emit in ((own, _add_records), (others, _add_words)):
+            function.open(label)
+            with lanes.region(lanes.mask):
+                emit(lanes, group)
+            function.line(f"br label %{after}")
+        function.open(after)
+
     def update_lanes(self, op: Atomic, place: LaneAddress, keep: bool) -> str:
         """The atomics of all lanes, or what does for them. Returns the vector of old values, if it is to be kept."""
         lanes, function, rectangle = self.lanes, self.function, self.accumulators.rectangle
@@ -186,6 +226,30 @@ class AtomicEmitter:
             return ""
         found = ", ".join(f"[ {old}, %{label} ]" for old, label in arms)
         return function.inst(f"phi {lanes.many.wide(memory_type(op.param.dtype))} {found}")
+
+
+def _add_words(lanes: Lanes, group: dict[int, Atomic]) -> None:
+    for op in group.values():
+        _each_lane(lanes, op, locate(lanes, op.param, op.indices), keep=False)
+
+
+def _add_records(lanes: Lanes, group: dict[int, Atomic]) -> None:
+    """Loads, adds to and stores the words of each lane that is on, lane after lane: several may have the same."""
+    function, inst, dtype = lanes.function, lanes.function.inst, group[0].param.dtype
+    place = locate(lanes, group[0].param, group[0].indices)
+    type_ = memory_type(dtype)
+    rows = list(rows_of_lanes(lanes, group, [to_memory(lanes, group[word].args[0]) for word in range(len(group))]))
+
+    def add(length: int, pointer: str, value: str) -> None:
+        wide = type_ if length == 1 else f"<{length} x {type_}>"
+        old = inst(f"load {wide}, ptr {pointer}, align {dtype.bytes}")
+        new = inst(f"{'fadd' if dtype.is_float else 'add'} {wide} {old}, {value}")
+        function.line(f"store {wide} {new}, ptr {pointer}, align {dtype.bytes}")
+
+    at = [pointers_at(lanes, place, first) for first, _, _ in rows]
+    for lane in range(lanes.width):
+        for pointers, (_, length, values) in zip(at, rows, strict=True):
+            add(length, pointers[lane], values[lane])
 
 
 class _Updates:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
-from jaxwarp.ir.nodes import Call, Const, Load, Op, Param, Size, Tid, Value
+from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Size, Store, Tid, Value
 from jaxwarp.unlocked import cached_property
 
 Shifts = tuple[int, ...]
@@ -46,14 +46,14 @@ def families(ops: Sequence[Op], strides: Strides) -> dict[Load, Family]:
         if not isinstance(op, _BETWEEN):
             open_.clear()
         elif isinstance(op, Load) and not strides.is_scalar(op.result):
-            roots, shifts = _parts(op, strides)
+            roots, shifts = parts(op, strides)
             family = open_.setdefault((op.param, roots), Family())
             family.of[op] = shifts
             found[op] = family
     return found
 
 
-def _parts(op: Load, strides: Strides) -> tuple[Roots, Shifts]:
+def parts(op: Load | Store | Atomic, strides: Strides) -> tuple[Roots, Shifts]:
     roots: list[Value | None] = []
     shifts: list[int] = []
     for index in op.indices:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from jaxwarp.codegen.cpu.access.memory import emit_load, emit_store, emit_store_group, store_group
+from jaxwarp.codegen.cpu.access.record_groups import store_records, stored_records
 from jaxwarp.codegen.cpu.accumulate.accumulators import Accumulators
 from jaxwarp.codegen.cpu.accumulate.atomics import AtomicEmitter
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
@@ -89,17 +90,24 @@ class Emitter:
             if isinstance(op, Store):
                 at += self.stores(ops, at)
             elif isinstance(op, Atomic) and len(group := self.atomics.lane_sum_group(ops[at:])) > 1:
-                end = ops.index(group[-1]) + 1
-                for inner in ops[at:end]:
-                    if inner not in group:
-                        self.op(inner)
+                at = self.between(ops, at, group)
                 self.atomics.emit_lane_sums(group)
-                at = end
+            elif isinstance(op, Atomic) and (records := self.atomics.record_group(ops[at:])):
+                at = self.between(ops, at, records.values())
+                self.atomics.emit_records(records)
             else:
                 self.op(op)
                 at += 1
             if not isinstance(op, (Load, *_PURE)):
                 self.lanes.loaded.clear()
+
+    def between(self, ops: Sequence[Op], at: int, group: Collection[Op]) -> int:
+        """Emits what lies between the operations of a group that starts at `at`. Returns where the group ends."""
+        end = max(map(ops.index, group)) + 1
+        for op in ops[at:end]:
+            if op not in group:
+                self.op(op)
+        return end
 
     def stores(self, ops: Sequence[Op], at: int) -> int:
         """Emits the store at `at`, or the group of stores that starts there. Returns how many operations that was.
@@ -108,8 +116,7 @@ class Emitter:
         """
         first = ops[at]
         if isinstance(first, Store) and (first.param.rank < 2 or first.param.shape[-1] is None):
-            emit_store(self.lanes, first)
-            return 1
+            return self.records(ops, at)
         end, stores = at, []
         while end < len(ops) and isinstance(ops[end], (Store, *_PURE)) and len(stores) < MAX_GROUP:
             stores += [end] if isinstance(ops[end], Store) else []
@@ -120,14 +127,23 @@ class Emitter:
                 self.op(op)
         group = store_group(self.lanes, every)
         if not group:
-            emit_store(self.lanes, every[0])
-            return 1
+            return self.records(ops, at)
         last = stores[len(group) - 1]
         for op in ops[at:last]:
             if isinstance(op, _PURE):
                 self.op(op)
         emit_store_group(self.lanes, group)
         return last + 1 - at
+
+    def records(self, ops: Sequence[Op], at: int) -> int:
+        """Emits the store at `at`, or all stores to the same records. Returns how many operations that was."""
+        group = stored_records(self.lanes, ops[at:])
+        if not group:
+            self.op(ops[at])
+            return 1
+        end = self.between(ops, at, group.values())
+        store_records(self.lanes, group)
+        return end - at
 
     def op(self, op: Op) -> None:
         if op in self.done:

@@ -70,7 +70,8 @@ class BodyCost:
         apart = (block for op in walk(kernel.body) if is_apart(op, differing) for block in op.blocks)
         self.apart = frozenset(op for block in apart for op in walk(block))
         self.room = machine.vector_registers
-        self.gathered = _gathered(kernel, strides) if machine.has_mask_registers else set()
+        self.has_masked_gathers = machine.has_mask_registers
+        self.gathered = _gathered(kernel, strides) if self.has_masked_gathers else set()
         blocks = busy_blocks(kernel)
         self.has_loops = blocks != [kernel.body]
         # Of a register: most of the values decide.
@@ -82,6 +83,9 @@ class BodyCost:
 
         def cycles(part: _Part) -> float:
             work = sum(self._price(op, registers, rows) for op in part.ops)
+            if part.divergence and not self.has_masked_gathers:
+                gathered = sum(self._price(op, registers, rows) for op in part.ops if self._is_gather(op))
+                work += prices.IDLE * math.log2(registers * self.lanes) * gathered
             spilled = prices.SPILL * max(0, part.held * registers - self.room) if rows == 1 else 0
             waited = 1 + part.divergence * registers
             if registers < 1 and part.divergence and part.latency < prices.GATHER_LATENCY:
@@ -143,6 +147,10 @@ class BodyCost:
             case _:
                 return 0
 
+    def _is_gather(self, op: Op) -> bool:
+        is_elsewhere = isinstance(op, Load) and op.param not in self.kernel.locals and not is_adjacent(op, self.strides)
+        return is_elsewhere and not self.strides.is_uniform(*op.indices)
+
     def _price_of_sum(self, op: Atomic, registers: float, rows: int) -> float:
         """Cycles of an addition: of the vectors of rows to each other, and of what they make to memory."""
         is_once = op not in self.apart and adds_once(op, self.differing, self.strides.used)
@@ -150,7 +158,9 @@ class BodyCost:
             # In no loop, they are gathered in a register until a row ends.
             last = prices.SUMMED * (1 if is_once else max(1, rows / 2)) if self.has_loops else 0
         else:
-            apart = self.lanes * prices.SCATTERED_LANE
+            may_meet = any(self.strides.of[index] is None for index in op.indices)
+            waiting = prices.WAITING * registers * self.lanes if may_meet else 0
+            apart = self.lanes * prices.SCATTERED_LANE * (1 + waiting)
             last = registers * (prices.ADDED if is_adjacent(op, self.strides) else apart) * (1 if is_once else rows)
         return rows * registers * prices.OPERATION + last
 

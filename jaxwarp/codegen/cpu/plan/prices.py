@@ -37,6 +37,9 @@ LOAD_LATENCY, GATHER_LATENCY = 5, 20
 # insertion for each lane of a gather (two words side by side are one with AVX-512), 0.8 in rows of sparse matrices with
 # AVX-512 and 1.5 with AVX2, so that more lanes gain nothing there and wait for each other; more for one of a scatter.
 LOAD, BROADCAST, GATHERED_LANE, SCATTERED_LANE = 2 * OPERATION, OPERATION, 3 * OPERATION, 4 * OPERATION
+# Lanes that add to one place wait for each other, ten cycles each. Particles in the order of their cells, which add to
+# 27 nodes each, take 0.8 of the time with 4 lanes for 8 (AVX2); in no order, as long.
+WAITING = 0.14
 # A register added to memory is loaded, stored and written back. The sum over its lanes is ten operations.
 ADDED, SUMMED = 3 * LOAD, 10 * OPERATION
 
@@ -46,6 +49,9 @@ CHUNK, ITERATION = 1.5, 2.0
 # A value without a register: an operand in memory, mostly. The tangent of a pendulum, 9 values of 4 registers each on a
 # machine of 16, takes 0.7 of the time that it takes with two each; lattice Boltzmann, 18 values, 1.2 with two for one.
 SPILL = 0.3
+# Without masked gathers, lanes that have left a loop still load. Where each doubling of the lanes adds this part to the
+# iterations of rows of sparse matrices (12 elements each, as chance has it), 4 lanes take 0.7 of the time of 16 (AVX2).
+IDLE = 0.14
 # Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
 # columns takes 1.2 times as long with four for two, trilinear samples 1.1 times with two for one (AVX-512).
 REST, SIZE = 0.45, 0.006
