@@ -1376,7 +1376,7 @@ def tile_matmul(a: Any, b: Any, out: Any = ..., alpha: float = ..., beta: float 
 
     The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile `alpha * a @
     b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where that is
-    half.
+    half. `precision="tf32"` has no effect: products of float32 stay in float32.
     """
 
 def tile_cholesky(A: Any, fill_mode: str = ...) -> Any:

@@ -37,7 +37,7 @@ def _is_complex(dtype: Any) -> bool:
     ' precision: str = "default") -> Tile',
     "The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile"
     " `alpha * a @ b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where"
-    " that is half.",
+    ' that is half. `precision="tf32"` has no effect: products of float32 stay in float32.',
 )
 def _matmul(
     frame: Frame, node: ast.Call, a: Any, b: Any, out: Any, alpha: Any, beta: Any, precision: Any
