@@ -93,9 +93,7 @@ UNDEFINED = (
     Undefined(_DIVISIONS, ("7", "0"), "int32", "A zero divisor. Here 0."),
     Undefined(_DIVISIONS, (_LEAST, "-1"), "int32", "The quotient does not fit. Here it wraps, and the remainder is 0."),
     Undefined(_SHIFTS, ("-7", "32"), "int32", "A shift by the width or more. Here all bits are shifted out."),
-    Undefined(
-        _SHIFTS, ("-7", "-1"), "int32", "A negative count. Read as unsigned here: all bits are shifted out."
-    ),
+    Undefined(_SHIFTS, ("-7", "-1"), "int32", "A negative count. Read as unsigned here: all bits are shifted out."),
     Undefined(_CASTS, ("nan",), "float32", "A cast of NaN to an integer. Here 0."),
     Undefined(_CASTS, ("1e+20",), "float32", "A cast out of range. Here the nearest limit."),
     Undefined(_CASTS, ("-1e+20",), "float32", "A cast out of range. Here the nearest limit."),
@@ -297,18 +295,18 @@ def text(value: Any) -> str:
 _HEAD = """\
 # Differences from Warp
 
-Use this page if a program gives other results with jaxwarp than with NVIDIA Warp 1.19. It lists values that differ, what
-C++ leaves undefined, and what kernels may do in one of the two only.
+Use this page if a program gives other results with jaxwarp than with NVIDIA Warp 1.19. It lists values that differ,
+what C++ leaves undefined, and what kernels may do in one of the two only.
 
 ## Values
 
-`tools/compare_with_warp.py` runs {count} expressions in both, on the CPU, and writes this table: operators and functions
-of scalars, and of vectors and matrices made of them. Where the table has no row, results are the same: integers to the
-bit, floats up to rounding.
+`tools/compare_with_warp.py` runs {count} expressions in both, on the CPU, and writes this table: operators and
+functions of scalars, and of vectors and matrices made of them. Where the table has no row, results are the same:
+integers to the bit, floats up to rounding.
 
 The types are integers of 8, 32 and 64 bits, signed and unsigned, and float16, float32 and float64. The arguments are
-ordinary numbers, both zeros, the least and largest numbers, infinities and NaN, in all pairs. A row shows the first case
-of its kind; the last column counts the cases. Atomics, functions of bits, and derivatives were not compared.
+ordinary numbers, both zeros, the least and largest numbers, infinities and NaN, in all pairs. A row shows the first
+case of its kind; the last column counts the cases. Atomics, functions of bits, and derivatives were not compared.
 
 | expression | type | for | Warp | jaxwarp | why | cases |
 | --- | --- | --- | --- | --- | --- | --- |

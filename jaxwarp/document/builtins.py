@@ -34,10 +34,11 @@ Names in signatures stand for types:
 All operands of a call have the same scalar type. jaxwarp converts nothing, except that a literal takes the type of the
 other operand. float16 and bfloat16 are computed in float32 and rounded after every operation.
 
-**Accuracy** is the largest error that the tests allow, in units in the last place of float32 and float64, measured against
-a reference in higher precision. For vectors and matrices it is relative to the largest component. Results of functions
-marked "exact" are the same on every backend, to the bit, except that one which consists of several operations may contract
-a product and a sum into a fused multiply-add. In half types, functions that are not exact are off by at most 1 unit.
+**Accuracy** is the largest error that the tests allow, in units in the last place of float32 and float64, measured
+against a reference in higher precision. For vectors and matrices it is relative to the largest component. Results of
+functions marked "exact" are the same on every backend, to the bit. If such a function consists of several operations,
+a product and a sum may be contracted into a fused multiply-add. In half types, functions that are not exact are off by
+at most 1 unit.
 
 `python -m jaxwarp.document` writes this page from the tables in `jaxwarp/builtins`.
 """

@@ -23,7 +23,8 @@ _SCALAR_ROWS = {
     "Rounding": {"floor": "x", "ceil": "x", "trunc": "x", "round": "x", "rint": "x"},
     "Elementary functions": {
         **{row.name: ("x", "x, y")[len(row.domain) - 1] for row in ELEMENTARY},
-        "atan2": "y, x", "pow": "x, y",
+        "atan2": "y, x",
+        "pow": "x, y",
     },
     "Arithmetic": {"fma": "a, b, c", "copysign": "x, y"},
     "Bits": {"popcount": "x", "clz": "x", "ctz": "x"},
