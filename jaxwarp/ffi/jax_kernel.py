@@ -399,7 +399,11 @@ class JaxKernel:
             return None
         names = [a.name for a in self._arguments[-count:]]
         options = outputs_text(names, by_name=self._by_name)
-        return f"the kernel writes to {', '.join(names)}: jax_kernel({self.__name__}, {options})"
+        return f"the kernel writes to {', '.join(names)}: {self._with(options)}"
+
+    def _with(self, options: str | None) -> str:
+        """The call with other options in a hint; a decorator's options alone."""
+        return str(options) if self._by_name else f"jax_kernel({self.__name__}, {options})"
 
     @property
     def _by_name(self) -> bool:
@@ -412,7 +416,7 @@ class JaxKernel:
             return None
         kernel = self.kernel.specialize()
         options = updating_options(kernel, self._arguments, given, by_name=self._by_name)
-        way = f"jax_kernel({self.__name__}, {options})"
+        way = self._with(options)
         if options is None or updating_options(kernel, self._arguments) is not None:
             return options and f"the kernel updates its input: {way}"
         return f"{hint}; or pass an array to add to: {way}"

@@ -180,7 +180,7 @@ CALLS = {
         "wp.jax_kernel(both, num_outputs=2)(x) + wp.jax_kernel(both, num_outputs=2, in_out_argnames=['y'])(x, x)"),
     "a forgotten output, of named ones": (
         "wp.jax_kernel(both, outputs='z')(x)", "expected 2 inputs (x, y), got 1",
-        "the kernel writes to y, z: jax_kernel(both, outputs=('y', 'z'))",
+        "the kernel writes to y, z: outputs=('y', 'z')",
         "wp.jax_kernel(both, outputs=('y', 'z'))(x)"),
     "a forgotten output of named ones, given": (
         "wp.jax_kernel(both, outputs='z')(x, x)", "argument 'y' is an input, but the kernel writes to it",
@@ -189,7 +189,7 @@ CALLS = {
         " + wp.jax_kernel(both, outputs=('y', 'z'), in_out_argnames=['y'])(x, x).y"),
     "a forgotten update, of named outputs": (
         "wp.jax_kernel(rise, outputs='a')(x)", "expected 0 inputs, got 1",
-        "the kernel updates its input: jax_kernel(rise, outputs='a', in_out_argnames=['a'])",
+        "the kernel updates its input: outputs='a', in_out_argnames=['a']",
         "wp.jax_kernel(rise, outputs='a', in_out_argnames=['a'])(x)"),
     "a named output that is a number": (
         "wp.jax_kernel(scale, outputs=('s', 'y'))", "argument 's' is an output argument",
