@@ -1246,7 +1246,7 @@ def tile_zeros(shape: Any, *args: Any, **keywords: Any) -> Any:
 def tile_empty(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
 
-    A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.
+    A tile to be filled. It contains zeros.
     """
 
 def tile_ones(shape: Any, *args: Any, **keywords: Any) -> Any:
@@ -1264,7 +1264,7 @@ def tile_full(shape: Any, *args: Any, **keywords: Any) -> Any:
 def tile_from_thread(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile`
 
-    A tile of the value that a thread of the block has: a block is one thread.
+    A tile of this thread's value: a block is one thread, so `thread_idx` must be 0.
     """
 
 def tile_arange(*args: int, dtype: Any = ..., storage: str = ...) -> Any:
@@ -1277,7 +1277,7 @@ def tile_arange(*args: int, dtype: Any = ..., storage: str = ...) -> Any:
 def block_dim() -> int:
     """`block_dim() -> int`
 
-    How many threads work on a tile together: 1.
+    The number of threads of the launch that work on a tile: 1.
     """
 
 def tile(x: Any, preserve_type: Any = ...) -> Any:
@@ -1290,7 +1290,7 @@ def tile(x: Any, preserve_type: Any = ...) -> Any:
 def untile(a: Any) -> Any:
     """`untile(a: Tile) -> Any`
 
-    What `tile` made a tile of: the value of this thread, which is the only one of its block.
+    The value that `tile` made the tile of.
     """
 
 def tile_randi(shape: Any, *args: Any, **keywords: Any) -> Any:
@@ -1346,7 +1346,7 @@ def tile_slice_indexed(t: Any, *args: Any, **keywords: Any) -> Any:
 def tile_assign(dst: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)`
 
-    Stores a tile in another one, from `offset` on.
+    Stores a tile in another one, from `offset` on; by default from its first element.
     """
 
 def tile_astype(t: Any, dtype: Any) -> Any:
@@ -1358,7 +1358,7 @@ def tile_astype(t: Any, dtype: Any) -> Any:
 def tile_extract(a: Any, *indices: int) -> Any:
     """`tile_extract(a: Tile, *indices: int) -> Any`
 
-    An element of a tile, `a[i, j]`; of one of vectors also a component.
+    An element of a tile, `a[i, j]`. For a tile of vectors, one more index gives a component.
     """
 
 def tile_scatter_add(a: Any, *indices_value_has_value: Any, atomic: Any = ...) -> None:
@@ -1378,7 +1378,7 @@ def tile_matmul(a: Any, b: Any, out: Any = ..., alpha: float = ..., beta: float 
 
     The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile `alpha * a @
     b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where that is
-    half.
+    half. `precision="tf32"` has no effect: products of float32 stay in float32.
     """
 
 def tile_cholesky(A: Any, fill_mode: str = ...) -> Any:
@@ -1398,7 +1398,7 @@ def tile_cholesky_inplace(A: Any, fill_mode: str = ...) -> None:
 def tile_cholesky_solve(L: Any, y: Any, fill_mode: str = ...) -> Any:
     """`tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile`
 
-    The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.
+    The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or right-hand sides as columns.
     """
 
 def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: str = ...) -> None:
@@ -1410,7 +1410,7 @@ def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: str = ...) -> None:
 def tile_lower_solve(L: Any, y: Any) -> Any:
     """`tile_lower_solve(L: Tile, y: Tile) -> Tile`
 
-    The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.
+    The solution x of L x = y, for a lower triangular L. y has one axis, or right-hand sides as columns.
     """
 
 def tile_lower_solve_inplace(L: Any, y: Any) -> None:
@@ -1422,7 +1422,7 @@ def tile_lower_solve_inplace(L: Any, y: Any) -> None:
 def tile_upper_solve(U: Any, z: Any) -> Any:
     """`tile_upper_solve(U: Tile, z: Tile) -> Tile`
 
-    The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.
+    The solution x of U x = z, for an upper triangular U. z has one axis, or right-hand sides as columns.
     """
 
 def tile_upper_solve_inplace(U: Any, z: Any) -> None:
@@ -1470,7 +1470,7 @@ def tile_load_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
 def tile_store(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True, aligned: bool = False)`
 
-    Stores a tile in an array from `offset` on; what the array has no elements for is dropped.
+    Stores a tile in an array from `offset` on; elements outside of the array are dropped.
     """
 
 def tile_store_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
@@ -1482,7 +1482,7 @@ def tile_store_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
 def tile_atomic_add(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile`
 
-    Adds a tile atomically to an array from `offset` on; a tile of what was there.
+    Adds a tile atomically to an array from `offset` on. Returns a tile of the old elements.
     """
 
 def tile_atomic_add_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
@@ -1500,46 +1500,46 @@ def tile_stack(capacity: int, dtype: Any) -> Any:
 def tile_stack_push(s: Any, value: Any, has_value: Any) -> int:
     """`tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int`
 
-    Puts a value on a stack, if `has_value` is true and there is room: where it lies, else -1.
+    Puts a value on a stack, if `has_value` is true and there is room. Returns its place, else -1.
     """
 
 def tile_stack_pop(s: Any) -> Tuple[Any, int]:
     """`tile_stack_pop(s: TileStack) -> tuple[Any, int]`
 
-    Takes the last value from a stack: it, and where it lay; zero and -1 of an empty one.
+    Takes the last value from a stack. Returns it and its place, or zero and -1 if the stack is empty.
     """
 
 def tile_stack_clear(s: Any) -> None:
     """`tile_stack_clear(s: TileStack)`
 
-    Takes all values from a stack.
+    Removes all values from a stack.
     """
 
 def tile_stack_count(s: Any) -> int:
     """`tile_stack_count(s: TileStack) -> int`
 
-    How many values are on a stack.
+    The number of values on a stack.
     """
 
 def expect_eq(a: Any, b: Any) -> None:
     """`expect_eq(a: Any, b: Any) -> None`
 
-    Expects two values of one type to be equal. Where that is not so the launch fails, as by an assertion, but the
-    thread goes on.
+    Expects two values of one type to be equal. Otherwise the launch fails, as by an assertion, but the thread goes
+    on.
     """
 
 def expect_neq(a: Any, b: Any) -> None:
     """`expect_neq(a: Any, b: Any) -> None`
 
-    Expects two values of one type to differ. Where that is not so the launch fails, as by an assertion, but the
-    thread goes on.
+    Expects two values of one type to differ. Otherwise the launch fails, as by an assertion, but the thread goes
+    on.
     """
 
 def expect_near(a: Any, b: Any, tolerance: float = ...) -> None:
     """`expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None`
 
-    Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing. Where that is
-    not so the launch fails, as by an assertion, but the thread goes on.
+    Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing. Otherwise the
+    launch fails, as by an assertion, but the thread goes on.
     """
 
 def print(*values: Any, sep: str = ..., end: str = ...) -> None:
@@ -1742,19 +1742,19 @@ def smoothstep(a: float, b: float, x: float) -> float:
 def isnan(a: Any) -> builtins.bool:
     """`isnan(a: Any) -> bool`
 
-    Whether x is not a number. Of vectors and matrices: whether any component is.
+    True if the argument is NaN. For vectors and matrices: if any component is.
     """
 
 def isinf(a: Any) -> builtins.bool:
     """`isinf(a: Any) -> bool`
 
-    Whether x is infinite, of either sign. Of vectors and matrices: whether any component is.
+    True if the argument is infinite, of either sign. For vectors and matrices: if any component is.
     """
 
 def isfinite(a: Any) -> builtins.bool:
     """`isfinite(a: Any) -> bool`
 
-    Whether x is neither infinite nor NaN. Of vectors and matrices: whether all components are.
+    True if the argument is neither infinite nor NaN. For vectors and matrices: if all components are.
     """
 
 def bit_and(a: int, b: int) -> int:
@@ -1797,7 +1797,7 @@ def invert(a: int) -> int:
 def cast(a: float, dtype: Any) -> Any:
     """`cast(a: Scalar, dtype: type) -> Scalar`
 
-    The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
+    The bits of a, read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
     """
 
 def floor(x: float) -> float:
@@ -2001,7 +2001,7 @@ def fma(a: float, b: float, c: float) -> float:
 def copysign(x: float, y: float) -> float:
     """`copysign(x: Float, y: Float) -> Float`
 
-    The magnitude of a with the sign of b.
+    The magnitude of the first argument, with the sign of the second.
     """
 
 def popcount(x: int) -> int:
@@ -2074,7 +2074,7 @@ def length(a: _VecT) -> float:
 def length_sq(a: _VecT) -> Any:
     """`length_sq(a: Vec) -> Scalar`
 
-    The square of the length: dot(v, v).
+    The square of the length: dot(a, a).
     """
 
 def norm_l1(v: _VecT) -> float:
@@ -2104,7 +2104,7 @@ def norm_pseudo_huber(v: _VecT, delta: float = ...) -> float:
 def normalize(a: _VecT) -> _VecT:
     """`normalize(a: Vec) -> Vec`
 
-    The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion.
+    The vector of length 1 in the same direction; zero for the zero vector, no rotation for the zero quaternion.
     """
 
 def smooth_normalize(v: _VecT, delta: float = ...) -> _VecT:
@@ -2122,7 +2122,7 @@ def outer(a: _VecT, b: _VecT) -> Any:
 def skew(vec: _Vec3T) -> Any:
     """`skew(vec: Vec3) -> Mat33`
 
-    The matrix that multiplies as cross(v, ...).
+    The matrix whose product with a vector w is cross(vec, w).
     """
 
 def cw_mul(a: Any, b: Any) -> Any:
@@ -2173,7 +2173,7 @@ def trace(a: _MatT) -> Any:
 def diag(vec: _VecT) -> Any:
     """`diag(vec: Vec) -> Mat`
 
-    The matrix with v on its diagonal and zeros elsewhere.
+    The matrix with vec on its diagonal and zeros elsewhere.
     """
 
 def get_diag(mat: _MatT) -> Any:

@@ -173,13 +173,13 @@ NUMBERS = {
     "--velocity 0": "--velocity must be a number above zero, got 0",
     "--velocity 0.4": "--velocity 0.4 is too near the lattice's speed of sound, 0.58, for the flow to be that of air in"
     " a wind tunnel; use at most 0.2",
-    "--reynolds 1e6": "--reynolds 1e+06 is unstable with an obstacle of 192 cells: its eddies are smaller than a cell;"
-    " use at most 19200, or a larger --length",
+    "--reynolds 1e6": "--reynolds 1e+06 is unstable with an obstacle of 120 cells: its eddies are smaller than a cell;"
+    " use at most 12000, or a larger --length",
     "--steps many": "argument --steps: invalid int value: 'many'",
     "--speed 3": "unrecognized arguments: --speed 3",
-    "--length 500": "the obstacle is 500 x 180 cells, which does not fit into the tunnel of 960 x 384 with room around"
+    "--length 500": "the obstacle is 500 x 180 cells, which does not fit into the tunnel of 600 x 240 with room around"
     " it; lower --length or enlarge --width and --height",
-    "--height 40": "the obstacle is 192 x 69 cells, which does not fit into the tunnel of 960 x 40 with room around it;"
+    "--height 40": "the obstacle is 120 x 43 cells, which does not fit into the tunnel of 600 x 40 with room around it;"
     " lower --length or enlarge --width and --height",
 }
 
@@ -191,7 +191,7 @@ def test_numbers_that_cannot_be(given, capsys, tmp_path):
 
 def test_more_than_the_memory(capsys, tmp_path):
     message = refused(capsys, "--width", 2_000_000, "--height", 2_000_000, "--length", 100, "--out", tmp_path)
-    assert message.startswith("a tunnel of this --width and --height takes 864267.3 GiB, and there are only")
+    assert message.startswith("a tunnel of this --width and --height takes 789761.5 GiB, and there are only")
 
 
 def test_quick_changes_defaults_only():

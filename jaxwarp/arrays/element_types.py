@@ -60,7 +60,7 @@ def dtype_from_jax(jax_dtype: Any) -> Scalar:
 
 @boundary
 def dtype_to_jax(warp_dtype: Any) -> Any:
-    """The type of JAX, such as `jnp.float32`, that an element type is.
+    """Return JAX's type for an element type, such as `jnp.float32`.
 
     Raises:
         KernelTypeError: it is no scalar type.

@@ -19,18 +19,28 @@ _ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logi
 _PREFACE = """\
 # Builtin functions
 
-This page is generated from the tables in `jaxwarp/builtins`; `python -m jaxwarp.document` writes it.
+Use this page to look up a function that kernels can call: its arguments, its result, and its accuracy.
 
-In signatures, `Float` is a value of one of the float types, `Int` of one of the integer types, `Scalar` of either,
-`Vec` and `Mat` are vectors and matrices of scalars (`Vec3`, `Mat44`: of that size, of floats), `Quat` and `Transform`
-quaternions and transforms, and `Any` is any of these. Operands have the same scalar type;
-nothing is converted by itself, except that a literal takes the type of what it meets. float16 and bfloat16 are computed
-in float32 and rounded after every operation.
+Names in signatures stand for types:
 
-Accuracy is the largest error that is allowed, in units in the last place of float32 and float64 (of the largest
-component where the result is a vector or matrix), measured against a reference in higher precision; "exact" results are
-the same on every backend, to the bit. Half types are at most 1 off where the others are not exact.
-Functions marked "exact" that are made of several operations may differ by the contraction of products into fma.
+| name | values |
+| --- | --- |
+| `Float`, `Int`, `Scalar` | numbers of a float type, of an integer type, of either |
+| `Vec`, `Mat` | vectors and matrices |
+| `Vec3`, `Mat44`, ... | vectors and matrices of floats, of that size |
+| `Quat`, `Transform` | quaternions and transforms |
+| `Any` | any of these |
+
+All operands of a call have the same scalar type. jaxwarp converts nothing, except that a literal takes the type of the
+other operand. float16 and bfloat16 are computed in float32 and rounded after every operation.
+
+**Accuracy** is the largest error that the tests allow, in units in the last place of float32 and float64, measured
+against a reference in higher precision. For vectors and matrices it is relative to the largest component. Results of
+functions marked "exact" are the same on every backend, to the bit. If such a function consists of several operations,
+a product and a sum may be contracted into a fused multiply-add. In half types, functions that are not exact are off by
+at most 1 unit.
+
+`python -m jaxwarp.document` writes this page from the tables in `jaxwarp/builtins`.
 """
 
 _OPERATORS = """\
@@ -40,12 +50,12 @@ _OPERATORS = """\
 | --- | --- | --- |
 | `a + b`, `a - b` | numbers; vectors, matrices, quaternions or transforms of one type | integers wrap |
 | `a * b` | numbers; one of the others and a number | per component |
-| `a * b` | quaternions; transforms | the product: the motion b, and then a |
+| `a * b` | quaternions; transforms | the product: motion b, then motion a |
 | `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
 | `a / b` | numbers; one of the others and a number | of integers toward zero, as in C++; by zero gives 0 |
 | `a // b` | numbers | floor(a / b); of integers by zero gives 0 |
 | `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
-| `a ** b` | floats | a power; exponents 2, 3 and 4 in the text are products |
+| `a ** b` | floats | a power; constant exponents 2, 3 and 4 are products |
 | `-a`, `+a` | numbers and the others | |
 | `a < b`, `<=`, `>`, `>=` | numbers | false where one is NaN |
 | `a == b`, `!=` | numbers, bools; others of one type | of all components |

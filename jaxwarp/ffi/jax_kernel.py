@@ -56,6 +56,7 @@ from jaxwarp.launches.arguments.roles import (
     assign_roles,
     bind_names,
     call_signature,
+    outputs_text,
     require_inputs_unchanged,
     roles_of_written,
     updating_options,
@@ -71,6 +72,7 @@ from jaxwarp.unlocked import cached_property
 
 # Signatures remembered per function. Beyond it all are forgotten, and found again when they come.
 _MAX_PLANS = 512
+_CALL_OPTIONS = ("launch_dims", "output_dims", "vmap_method")
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
     where = f"kernel {kernel.name}"
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
     defaults = CallOptions(*frozen, vmap_method)
-    arguments = _roles(kernel, num_outputs, in_out_argnames)
+    arguments = _roles(kernel, num_outputs, in_out_argnames, by_name=outputs is not None)
     cuda = kernel.cuda_options(block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
@@ -223,13 +225,14 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
     results = form_of_results(f"kernel {kernel.name}", arguments, outputs, named_outputs)
 
     def made(kernel: Kernel, arguments: Sequence[CallParameter]) -> JaxKernel:
-        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, results)
+        call = JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, results)
+        call.options = given
+        return call
 
     call = made(kernel, arguments)
     if kernel.takes_structs:
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
-    call.options = given
     return call
 
 
@@ -250,14 +253,16 @@ def _kernel(given: Any, outputs: object, scope: Mapping[str, Any]) -> Kernel:
     return Kernel(read_source(given, "kernel", scope))
 
 
-def _roles(kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[CallParameter]:
+def _roles(
+    kernel: Kernel, num_outputs: int, in_out_argnames: Iterable[str] | None, *, by_name: bool
+) -> list[CallParameter]:
     try:
-        return assign_roles(kernel, num_outputs, in_out_argnames)
+        return assign_roles(kernel, num_outputs, in_out_argnames, by_name=by_name)
     except (KernelTypeError, KernelValueError) as error:
         if in_out_argnames is None and not kernel.is_generic:
             arguments = [CallParameter(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves]
-            options = updating_options(kernel.specialize(), arguments)
-            error.hint = f"the kernel updates what it is given: {options}" if options else error.hint
+            options = updating_options(kernel.specialize(), arguments, by_name=by_name)
+            error.hint = f"the kernel updates its input: {options}" if options else error.hint
         raise
 
 
@@ -375,9 +380,11 @@ class JaxKernel:
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""
         try:
-            return tuple(bind_names(self._arguments, args, kwargs, self.kernel.defaults))
+            return tuple(bind_names(self._arguments, args, kwargs, self.kernel.defaults, _CALL_OPTIONS))
         except KernelTypeError as error:
             given = len(args) + len(kwargs)
+            if not set(kwargs) <= {a.declared for a in self._arguments}:  # it is a name that is wrong
+                raise
             error.hint = self._forgotten_outputs(given) or self._forgotten_updates(given, error.hint) or error.hint
             raise
 
@@ -390,11 +397,17 @@ class JaxKernel:
         outputs = len(self._arguments) - len(self._inputs)
         if count <= outputs or given != len(self._arguments) - count:
             return None
-        names = ", ".join(a.name for a in self._arguments[-count:])
-        if self.options.get("outputs") is not None:
-            listed = ", ".join(repr(a.name) for a in self._arguments[-count:])
-            return f"the kernel writes to {names}: outputs=({listed})"
-        return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
+        names = [a.name for a in self._arguments[-count:]]
+        options = outputs_text(names, by_name=self._by_name)
+        return f"the kernel writes to {', '.join(names)}: {self._with(options)}"
+
+    def _with(self, options: str | None) -> str:
+        """The call with other options in a hint; a decorator's options alone."""
+        return str(options) if self._by_name else f"jax_kernel({self.__name__}, {options})"
+
+    @property
+    def _by_name(self) -> bool:
+        return self.options.get("outputs") is not None
 
     def _forgotten_updates(self, given: int, hint: str | None) -> str | None:
         """The hint if a call has the inputs that the kernel has once all that it updates are inputs, too. Where it only
@@ -402,11 +415,11 @@ class JaxKernel:
         if self.kernel.is_generic:
             return None
         kernel = self.kernel.specialize()
-        options = updating_options(kernel, self._arguments, given)
-        way = f"jax_kernel({self.__name__}, {options})"
+        options = updating_options(kernel, self._arguments, given, by_name=self._by_name)
+        way = self._with(options)
         if options is None or updating_options(kernel, self._arguments) is not None:
-            return options and f"the kernel updates what it is given: {way}"
-        return f"{hint}; to add to what it is given: {way}"
+            return options and f"the kernel updates its input: {way}"
+        return f"{hint}; or pass an array to add to: {way}"
 
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
         for value in args:
@@ -428,7 +441,7 @@ class JaxKernel:
             require_enabled(argument, element)
         converters = tuple(map(make_converter, self._inputs, elements, given))
         specialized = specialize(self.kernel, self._arguments, elements, given)
-        require_inputs_unchanged(specialized, self._arguments)
+        require_inputs_unchanged(specialized, self._arguments, by_name=self._by_name)
         extents = self._launch_extents(specialized, given, options)
         results = self._result_shapes(specialized, given, elements, extents, options)
         outputs = len(self._arguments) - len(given)

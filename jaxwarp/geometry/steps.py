@@ -36,8 +36,8 @@ def bvh_descend(node: int, trail: int, near0: float, near1: float, limit: float)
     Args:
         node: an inner node.
         trail: 0 at the root.
-        near0: how far the child 2 node is away, near1: the child 2 node + 1.
-        limit: how far the best that has been found is away.
+        near0: the distance of child `2 * node`; near1: that of child `2 * node + 1`.
+        limit: the distance of the best item found so far.
     """
     is_any = wp.min(near0, near1) < limit
     is_both = wp.max(near0, near1) < limit

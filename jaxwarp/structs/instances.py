@@ -42,7 +42,7 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
     names = [f.name for f in fields]
     if len(values) > len(names):
         raise KernelTypeError(
-            f"struct {kind.__name__}: expected at most {len(names)} values, got {len(values)}",
+            f"struct {kind.__name__}: expected at most {len(names)} value{'s' * (len(names) != 1)}, got {len(values)}",
             hint=f"its fields are {', '.join(names) or 'none'}",
         )
     given = dict(zip(names, values, strict=False))

@@ -317,7 +317,7 @@ CONSTRUCTIONS = {
         lambda: jax_kernel(axpy, 3, in_out_argnames=["y"]),
         VALUE,
         "kernel axpy: in-out argument 'y' is among the last 2 arguments, which are the outputs\n"
-        "  hint: in-out arguments count in num_outputs, and come before the outputs",
+        "  hint: in-out arguments count among the outputs, and come before the last arguments",
     ),
     "scalar output": (
         lambda: jax_kernel(by_value_output),

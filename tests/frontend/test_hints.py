@@ -132,19 +132,19 @@ CALLS = {
                                  "pass the inputs by position, or by these names", "f(x=x, s=2.0)"),
     "a forgotten update of an output": (
         "wp.jax_kernel(rise)(x)", "expected 0 inputs, got 1",
-        "the kernel updates what it is given: jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])",
+        "the kernel updates its input: jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])",
         "wp.jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])(x)"),
     "a kernel that only updates, without outputs": (
         "wp.jax_kernel(rise, num_outputs=0)(x)", "num_outputs: expected 1 to 1, got 0",
-        "the kernel updates what it is given: num_outputs=1, in_out_argnames=['a']",
+        "the kernel updates its input: num_outputs=1, in_out_argnames=['a']",
         "wp.jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])(x)"),
     "an update before a number": (
         "wp.jax_kernel(stretch)(x, 2.0)", "argument 's' is an output argument: expected an array, got float32",
-        "the kernel updates what it is given: num_outputs=1, in_out_argnames=['a']",
+        "the kernel updates its input: num_outputs=1, in_out_argnames=['a']",
         "wp.jax_kernel(stretch, num_outputs=1, in_out_argnames=['a'])(x, 2.0)"),
     "an update before an input": (
         "wp.jax_kernel(stir)(x, x)", "expected 1 input (a), got 2",
-        "the kernel updates what it is given: jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])",
+        "the kernel updates its input: jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])",
         "wp.jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])(x, x)"),
     "an update of the first, without the second": (
         "wp.jax_kernel(stir)(x)", "argument 'a' is an input, but the kernel writes to it",
@@ -152,7 +152,7 @@ CALLS = {
         "wp.jax_kernel(stir, num_outputs=1, in_out_argnames=['a'])(x, x)"),
     "sums in an array that is given": (
         "wp.jax_kernel(gather)(x, x)", "expected 1 input (x), got 2",
-        "leave out a: outputs are returned; output_dims says their shape; to add to what it is given: "
+        "leave out a: outputs are returned; output_dims says their shape; or pass an array to add to: "
         "jax_kernel(gather, num_outputs=1, in_out_argnames=['a'])",
         "wp.jax_kernel(gather, num_outputs=1, in_out_argnames=['a'])(x, x)"),
     "elements in one place": (
@@ -176,8 +176,26 @@ CALLS = {
                            "wp.jax_kernel(both, num_outputs=2)(x)"),
     "a forgotten output, given": (
         "wp.jax_kernel(both)(x, x)", "argument 'y' is an input, but the kernel writes to it",
-        "make it an output: num_outputs=2; or update what it holds: num_outputs=2, in_out_argnames=['y']",
+        "make it an output: num_outputs=2; or pass it and update it: num_outputs=2, in_out_argnames=['y']",
         "wp.jax_kernel(both, num_outputs=2)(x) + wp.jax_kernel(both, num_outputs=2, in_out_argnames=['y'])(x, x)"),
+    "a forgotten output, of named ones": (
+        "wp.jax_kernel(both, outputs='z')(x)", "expected 2 inputs (x, y), got 1",
+        "the kernel writes to y, z: outputs=('y', 'z')",
+        "wp.jax_kernel(both, outputs=('y', 'z'))(x)"),
+    "a forgotten output of named ones, given": (
+        "wp.jax_kernel(both, outputs='z')(x, x)", "argument 'y' is an input, but the kernel writes to it",
+        "make it an output: outputs=('y', 'z'); or pass it and update it: outputs=('y', 'z'), in_out_argnames=['y']",
+        "wp.jax_kernel(both, outputs=('y', 'z'))(x).y"
+        " + wp.jax_kernel(both, outputs=('y', 'z'), in_out_argnames=['y'])(x, x).y"),
+    "a forgotten update, of named outputs": (
+        "wp.jax_kernel(rise, outputs='a')(x)", "expected 0 inputs, got 1",
+        "the kernel updates its input: outputs='a', in_out_argnames=['a']",
+        "wp.jax_kernel(rise, outputs='a', in_out_argnames=['a'])(x)"),
+    "a named output that is a number": (
+        "wp.jax_kernel(scale, outputs=('s', 'y'))", "argument 's' is an output argument",
+        "outputs are arrays, and the last arguments: outputs='y'", "wp.jax_kernel(scale, outputs='y')"),
+    "a misspelled option of a call": ("f(x, 2.0, launch_dim=4)", "no input is named 'launch_dim'",
+                                      "did you mean launch_dims?", "f(x, 2.0, launch_dims=4)"),
     "a forgotten update": ("wp.jax_kernel(bump)(x)", "argument 'a' is an input, but the kernel writes to it",
                            "update it: num_outputs=2, in_out_argnames=['a']",
                            "wp.jax_kernel(bump, num_outputs=2, in_out_argnames=['a'])(x)"),
@@ -201,7 +219,7 @@ CALLS = {
     "no kernel": ("wp.jax_kernel(len)", "expected a kernel", "decorate it with @jaxwarp.kernel",
                   "wp.jax_kernel(scale)"),
     "outputs that are numbers": ("wp.jax_kernel(scale, num_outputs=3)", "argument 's' is an output argument",
-                                 "num_outputs=1 at most: the outputs are the last arguments, and arrays",
+                                 "outputs are arrays, and the last arguments: num_outputs=1 at most",
                                  "wp.jax_kernel(scale, num_outputs=1)"),
     "too many outputs": ("wp.jax_kernel(scale, num_outputs=9)", "num_outputs: expected 1 to 3, got 9",
                          "the outputs are the last arguments, which the kernel writes: count them",

@@ -126,7 +126,7 @@ def test_an_element_of_none_is_refused(line):
     k = define(f"@wp.kernel\ndef k(x: wp.array[float], n: int, out: wp.array[float]):\n    {line}\n")["k"]
     with pytest.raises(KernelValueError, match=re.escape("x is None: it has no elements")) as caught:
         wp.launch(k, 1, [None, 1, wp.zeros(1)])
-    assert caught.value.hint == "pass an array, or ask first whether there is one: if x:"
+    assert caught.value.hint == "pass an array, or test for it first: if x:"
 
 
 CONDITIONAL = """@wp.func

@@ -132,6 +132,21 @@ def test_threads_that_store_other_values_where_one_reads():
         jax.block_until_ready(gradient(np.array([2.0, 3.0], np.float32)))
 
 
+def test_an_index_out_of_range_names_the_array_and_its_own_axis():
+    """Derivatives keep what each thread stores in arrays of their own, with the thread's axis in front."""
+
+    @wp.kernel
+    def k(order: wp.array[int], up: wp.array[int], x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[order[i]] = x[i]
+        y[i] = y[up[i]] + x[i]
+
+    call = wp.jax_kernel(k, num_outputs=1, mode="debug")
+    for derive in (jax.grad, lambda f: lambda x: jax.jvp(f, (x,), (x,))[1]):
+        with pytest.raises(FAILURE, match="index 7 of axis 0 of array y is out of range; its extent is 2"):
+            jax.block_until_ready(derive(lambda x: call(jnp.array([0, 1]), jnp.array([7, 1]), x)[0].sum())(jnp.ones(2)))
+
+
 @pytest.mark.parametrize("level", [[2, 4], [3, 5]])
 def test_sums_into_other_elements_of_one_array(level):
     scale = W[0]

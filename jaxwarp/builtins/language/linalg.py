@@ -77,7 +77,7 @@ def _length(ops: Ops, a: Operand) -> Value:
 
 @_vectors.add("length_sq(a: Vec) -> Scalar", lambda v: np.sum(np.square(np.asarray(v)), dtype=v.dtype), ulp=4)
 def _length_sq(ops: Ops, a: Operand) -> Value:
-    """The square of the length: dot(v, v)."""
+    """The square of the length: dot(a, a)."""
     return _length_squared(ops, *require_row("length_sq", a))
 
 
@@ -129,7 +129,7 @@ def _normalize_ref(v: np.ndarray) -> np.ndarray:
 
 @_vectors.add("normalize(a: Vec) -> Vec", _normalize_ref, ulp=4)
 def _normalize(ops: Ops, a: Operand) -> Bundle:
-    """The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion."""
+    """The vector of length 1 in the same direction; zero for the zero vector, no rotation for the zero quaternion."""
     vector = _float_row("normalize", a)
     length = root(ops, _length_squared(ops, vector))
     proper = ops.call("gt", length, 0.0)
@@ -162,7 +162,7 @@ def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
 
 @_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
 def _skew(ops: Ops, vec: Operand) -> Bundle:
-    """The matrix that multiplies as cross(v, ...)."""
+    """The matrix whose product with a vector w is cross(vec, w)."""
     (vector,) = require_vec("skew", vec)
     if vector.type.size != 3:
         raise KernelTypeError(f"skew: expected a vector of 3 components, got {vector.type}")
@@ -250,7 +250,7 @@ def _trace(ops: Ops, a: Operand) -> Value:
 
 @_matrices.add("diag(vec: Vec) -> Mat", np.diag)
 def _diag(ops: Ops, vec: Operand) -> Bundle:
-    """The matrix with v on its diagonal and zeros elsewhere."""
+    """The matrix with vec on its diagonal and zeros elsewhere."""
     (vector,) = require_vec("diag", vec)
     n, zero = vector.type.size, ops.const(0, vector.dtype)
     values = tuple(vector.values[i] if i == j else zero for i in range(n) for j in range(n))

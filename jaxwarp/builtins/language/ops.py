@@ -416,7 +416,7 @@ def _wider_hint(value: int, dtype: Scalar) -> str:
 
 
 def _conversion_hint(dtype: Scalar | Aggregate) -> str:
-    return f"convert with {dtype}(...)" if isinstance(dtype, Scalar) else f"a value of type {dtype} is needed here"
+    return f"convert with {dtype}(...)" if isinstance(dtype, Scalar) else f"use a value of type {dtype}"
 
 
 def _require_float_power(a: Operand, b: Operand) -> None:

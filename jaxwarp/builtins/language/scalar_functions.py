@@ -23,7 +23,8 @@ _SCALAR_ROWS = {
     "Rounding": {"floor": "x", "ceil": "x", "trunc": "x", "round": "x", "rint": "x"},
     "Elementary functions": {
         **{row.name: ("x", "x, y")[len(row.domain) - 1] for row in ELEMENTARY},
-        "atan2": "y, x", "pow": "x, y",
+        "atan2": "y, x",
+        "pow": "x, y",
     },
     "Arithmetic": {"fma": "a, b, c", "copysign": "x, y"},
     "Bits": {"popcount": "x", "clz": "x", "ctz": "x"},
@@ -117,7 +118,7 @@ def _invert(ops: Ops, a: Operand) -> Operand:
 
 @_bits.add("cast(a: Scalar, dtype: type) -> Scalar", lambda x, dtype: x.view(as_dtype(dtype).numpy))
 def _cast(ops: Ops, a: Operand, dtype: Any) -> Value:
-    """The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)"""
+    """The bits of a, read as another type of the same size. (To convert a value, call the type: `float64(x)`.)"""
     target = as_dtype(dtype)
     if not isinstance(target, Scalar):
         raise KernelTypeError(f"cast: expected a scalar type, got {target}")
@@ -319,7 +320,7 @@ _tests = FunctionTable("Comparison and logic")
 def _float_test(name: str, every: bool) -> None:
     reduce = np.all if every else np.any
     which = "all components are" if every else "any component is"
-    doc = f"{ROWS[name].doc} Of vectors and matrices: whether {which}."
+    doc = f"{ROWS[name].doc} For vectors and matrices: if {which}."
 
     @_tests.add(f"{name}(a: Any) -> bool", lambda x: reduce(ROWS[name].ref(x)), doc=doc)
     def body(ops: Ops, a: Operand) -> Value:

@@ -343,5 +343,5 @@ ARITH = (
     row("copysign", same("copysign", 2, FLOAT), ref=np.copysign, ulp=EXACT,
         cuda={"f32": "copysignf({0}, {1})", "f64": "copysign({0}, {1})"}, llvm=emit_intrinsic("copysign"),
         partials=lambda o, out, a, b: (o.copysign(o.copysign(1.0, a), o.mul(o.copysign(1.0, a), b)), o.const(0.0, a)),
-        doc="The magnitude of a with the sign of b."),
+        doc="The magnitude of the first argument, with the sign of the second."),
 )  # fmt: skip

@@ -90,9 +90,9 @@ COMPARE = (
             None, o.select(c, o.const(1.0, a), 0.0), o.select(c, o.const(0.0, a), 1.0)),
         doc="a if the condition holds, else b."),
     row("isnan", same("isnan", 1, FLOAT, bool_), ref=np.isnan, ulp=EXACT, cuda="is_nan({0})",
-        llvm=_isnan_llvm, partials=_BOOL_RESULT, doc="Whether x is not a number."),
+        llvm=_isnan_llvm, partials=_BOOL_RESULT, doc="True if the argument is NaN."),
     row("isinf", same("isinf", 1, FLOAT, bool_), ref=np.isinf, ulp=EXACT, cuda="is_inf({0})",
-        llvm=_against_infinity("oeq"), partials=_BOOL_RESULT, doc="Whether x is infinite, of either sign."),
+        llvm=_against_infinity("oeq"), partials=_BOOL_RESULT, doc="True if the argument is infinite, of either sign."),
     row("isfinite", same("isfinite", 1, FLOAT, bool_), ref=np.isfinite, ulp=EXACT, cuda="is_finite({0})",
-        llvm=_against_infinity("olt"), partials=_BOOL_RESULT, doc="Whether x is neither infinite nor NaN."),
+        llvm=_against_infinity("olt"), partials=_BOOL_RESULT, doc="True if the argument is neither infinite nor NaN."),
 )  # fmt: skip

@@ -67,21 +67,22 @@ def copied_launch(launch: LaunchSpec, shapes: Sequence[Shape], wanted: tuple[int
         return None
     roles: list[str] = []
     results: list[Shape] = []
-    names: list[str] = []
+    before = (launch.debug and launch.debug.arrays) or tuple(f"array {p.name}" for p in launch.kernel.params)
+    names, in_front = list(before), [0] * len(before)
     for copy in found.copies:
         shape = (*(launch.grid[axis] for axis in copy.axes), *shapes[copy.index])
         if not all(map(is_static, shape)) or math.prod(shape[: len(copy.axes)]) > _MOST_COPIES:
             return None  # whether threads meet is asked in another way (winners.py)
         roles += [INPUT, *[OUTPUT] * _WORDS]
         results += [shape] * _WORDS
-        names += [p.name for p in copy.params]
-    before = (launch.debug and launch.debug.arrays) or tuple(f"array {p.name}" for p in launch.kernel.params)
+        names += [before[copy.index]] * len(copy.params)
+        in_front += [0, *[len(copy.axes)] * _WORDS]
     made = launch.replace(
         kernel=found.kernel,
         roles=(*launch.roles, *roles),
         results=(*launch.results, *results),
         factors=None,
-        debug=launch.debug and launch.debug.for_derivative((*before, *names)),
+        debug=launch.debug and launch.debug.for_derivative(tuple(names), tuple(in_front)),
     )
     return CopiedLaunch(made, tuple(copy.index for copy in found.copies), found)
 

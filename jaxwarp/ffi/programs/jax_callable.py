@@ -151,7 +151,7 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
     graphs = _require_cache_max(func, graph_cache_max)
     function = DeclaredFunction(func)
     num_outputs = count_outputs(f"callable {function.name}", num_outputs, outputs)
-    arguments = assign_roles(function, num_outputs, in_out_argnames)
+    arguments = assign_roles(function, num_outputs, in_out_argnames, by_name=outputs is not None)
     require_preload_mode(f"callable {function.name}", module_preload_mode)
     inputs = [a for a in arguments if a.role != OUTPUT]
     staged = _require_staged(function.name, "stage_in_argnames", stage_in_argnames, inputs)
@@ -301,7 +301,7 @@ class JaxCallable:
         Raises:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
-        values = bind_names(self._arguments, args, kwargs, {})
+        values = bind_names(self._arguments, args, kwargs, {}, ("output_dims", "vmap_method"))
         other = self._taking(values)
         if other is not None:
             return other(*values, output_dims=output_dims, vmap_method=vmap_method)

@@ -75,7 +75,7 @@ def register(decorator: str, func: Func, rule: Overload) -> None:
         )
     if rules.is_used:
         raise KernelTypeError(
-            f"@{decorator}({func.name}): kernels that call {func.name} without this rule have been made already",
+            f"@{decorator}({func.name}): a kernel that calls {func.name} was defined before this rule",
             loc,
             hint=f"define the rule right after {func.name}",
         )
@@ -227,7 +227,9 @@ def _without_derivative(
     Every float that it takes and reads is `refused(x)`. What does not move with these by the function's own text might
     do so by the rule: that is refused at once.
     """
-    reason = f"{func.name} has a func_grad and writes floats to {write.param.name}: the rule cannot say how they move"
+    reason = (
+        f"{func.name} has a func_grad and writes floats to {write.param.name}: the rule cannot give their derivatives"
+    )
     row = refused(reason, str(write.loc))
     first_local = len(frame.context.locals)
     with frame.builder.block() as ops:
@@ -283,10 +285,10 @@ def _replayed(
     own = frame.context.locals[first_local:]
     for op in _writes(replay, own):
         raise DifferentiationError(
-            f"the func_replay of {func.name} writes to {op.param.name}: it runs where the kernel is run again for a "
-            "derivative, and may only read",
+            f"the func_replay of {func.name} writes to {op.param.name}: derivatives run it when they repeat the "
+            "kernel, so it may only read",
             op.loc,
-            hint="read what the function has left there, and return it",
+            hint="read the value that the function stored, and return it",
         )
     if rules.grad is not None:
         replay = detached_loads(replay, DETACH, own)
@@ -342,7 +344,7 @@ class _Attaching:
             raise DifferentiationError(
                 f"{self.func.name} has a func_grad and returns nothing: there is no cotangent that the rule could use",
                 self.loc,
-                hint="return the values that move, and store them where the function is called",
+                hint="return the values that have derivatives, and store them where the function is called",
             )
         _require_values(self.func, "func_grad", result)
         parts = result if isinstance(result, tuple) else (result,)
@@ -436,8 +438,8 @@ class _Attaching:
     def refused(self, leaf: ir.Value, error: NotLinearError) -> ir.Value:
         """The result without a derivative: the error comes where one is asked for."""
         reason = (
-            f"the rule of {self.func.name} is not linear in its cotangent: {error.reason}. Such a rule has no tangent, "
-            "and JAX makes gradients of tangents"
+            f"the rule of {self.func.name} is not linear in its cotangent ({error.reason}). JAX derives gradients from "
+            "tangents, and such a rule has none"
         )
         if any(_has_floats(v) for v in self.arguments.values()):
             raise DifferentiationError(

@@ -87,7 +87,9 @@ def add_to_adjoint(frame: Frame, node: ast.expr, operator: str, value: Any, indi
             raise KernelTypeError(f"the adjoint of a {target.type!r} is a struct", hint="add to its fields")
         leaves = target.values if isinstance(target, Bundle) else (target,)
         if not all(isinstance(v, ir.Value) and v.type.is_float for v in leaves):
-            raise KernelTypeError(f"{describe(target)} has no adjoint: it does not move", hint="only floats do")
+            raise KernelTypeError(
+                f"{describe(target)} has no adjoint: its derivative is zero", hint="leave it out: only floats have one"
+            )
         dtype = type_of(target)
         if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
             value = frame.typed(value, dtype)
@@ -142,5 +144,5 @@ class _Primal(ast.NodeTransformer):
 def refused_adjoint() -> KernelSyntaxError:
     """The error where `adjoint[x]` is read or assigned."""
     return KernelSyntaxError(
-        "adjoint[x] can only be added to: what other uses of x have added to it is not known here", hint=_HINT
+        "adjoint[x] can only be added to, not read or assigned: other uses of x add to it, too", hint=_HINT
     )

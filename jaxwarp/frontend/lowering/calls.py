@@ -17,7 +17,16 @@ from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.components import known_slice
 from jaxwarp.frontend.lowering.expressions import chosen, indices_of, parts_of_value
-from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
+from jaxwarp.frontend.lowering.frame import (
+    RESULT,
+    RETURN,
+    RETURN_HINT,
+    Frame,
+    called_name,
+    expression,
+    value_hint,
+    wrapped,
+)
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.merge import holds_array
 from jaxwarp.frontend.lowering.references import (
@@ -94,10 +103,9 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
         case Host(value=value):
             raise _not_callable(value)
         case _:
-            raise KernelTypeError(
-                f"{describe(callee)} cannot be called",
-                hint="call a @func, a function of jaxwarp or a type; to multiply, write *",
-            )
+            is_array = isinstance(callee, View | Chosen)
+            hint = "call a @func, a function of jaxwarp or a type; to multiply, write *"
+            raise KernelTypeError(f"{describe(callee)} cannot be called", hint=value_hint(callee) if is_array else hint)
 
 
 def evaluate_arguments(
@@ -152,10 +160,7 @@ def _argument(frame: Frame, node: ast.expr) -> Any:
     value = frame.evaluate(node)
     if isinstance(value, type) and issubclass(value, NoValue):
         with frame.at(node):
-            raise KernelTypeError(
-                "the function returns no value that could be passed on",
-                hint="end the function with return, or call it on a line of its own",
-            )
+            raise KernelTypeError(f"{called_name(node)} returns no value that could be passed on", hint=RETURN_HINT)
     return value
 
 
@@ -231,9 +236,10 @@ def _not_callable(value: Any) -> Exception:
     plain = isinstance(value, types.BuiltinFunctionType | type)
     if plain and name in UNAVAILABLE:
         return KernelNameError(f"{name} is not available in kernels", hint=UNAVAILABLE[name])
-    if type(value).__name__ == "Kernel":
+    if type(value).__name__ in ("Kernel", "JaxKernel"):
         return KernelTypeError(
-            f"{value.name} is a kernel; kernels cannot call kernels", hint="make the code a @func and call it"
+            f"{getattr(value, 'kernel', value).name} is a kernel; kernels cannot call kernels",
+            hint="make the code a @func and call it",
         )
     if isinstance(value, types.FunctionType):
         return KernelTypeError(

@@ -121,7 +121,7 @@ def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any, *, ar
 
 
 def known_slice(
-    frame: Frame, index: Slice, what: str, because: str = "how many components there are is part of the type"
+    frame: Frame, index: Slice, what: str, because: str = "the length of a slice is part of its type"
 ) -> slice:
     """A slice whose bounds are known before the kernel runs.
 

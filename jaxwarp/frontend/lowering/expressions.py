@@ -61,7 +61,7 @@ _FOLDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "neg", *_COM
 
 
 _LITERAL_HINTS = {
-    "text": "kernels compute with numbers; what is found by a name outside goes into static(...)",
+    "text": 'kernels compute with numbers; write static(TABLE["a"]) for a value that Python looks up by a text',
     "a complex number": "use a vector of two components",
     "...": "write the numbers",
 }
@@ -112,7 +112,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
     for operator in node.ops:
         if type(operator) in _REFUSED_COMPARISONS:
             text, hint = _REFUSED_COMPARISONS[type(operator)]
-            raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
+            raise KernelSyntaxError(f"the operator `{text}` is not part of the kernel language", hint=hint)
     left = _comparand(frame, node.left)
     return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
 
@@ -409,7 +409,7 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
         if hint is not None:
             raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=hint) from None
         what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
-        listed = "docs/builtins.md lists what there is" if is_ours else "define it before the kernel"
+        listed = "docs/builtins.md lists all functions" if is_ours else "define it before the kernel"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)

@@ -29,6 +29,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Host,
     Intrinsic,
     NoArray,
+    NoValue,
     StructValue,
     StructView,
     Tile,
@@ -61,6 +62,8 @@ LEFT = "$left"
 ATTACHED = "$attached"
 # What printers call them.
 SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "result", ATTACHED: "attached"}
+
+RETURN_HINT = "end the function with return, or call it on a line of its own"
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type, Callable[..., Any]] = {}
@@ -279,12 +282,12 @@ class Frame:
                     return value.value
                 raise KernelNameError(
                     f"{name} is not defined here: {value.reason}",
-                    hint=f"give {name} a value before that, on every path",
+                    hint=f"assign a value to {name} first, on every path that leads here",
                 )
             return value
         if name in self.source.locals:
             outside = self.source.lookup(name)
-            hint = f"give {name} a value before"
+            hint = f"assign a value to {name} first"
             if outside is not Missing:
                 hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
             raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
@@ -371,7 +374,7 @@ class Frame:
         """Return the value of an expression; refuse anything but a scalar, vector, matrix or literal."""
         if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
             with self.at(node):
-                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=_value_hint(value))
+                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=value_hint(value))
         return value
 
     def index(self, value: Any, what: str) -> ir.Value:
@@ -432,12 +435,12 @@ class Frame:
         if not isinstance(value, (ir.Value, Bundle)):
             raise KernelTypeError(
                 f"a condition must be a bool or a number, got {describe(value)}",
-                hint="test a number, such as a flag that is passed; an array is true where one is given",
+                hint="test a number; `if a:` with an array tests that one was passed",
             )
         return self.ops.condition(value)
 
 
-def _value_hint(value: Any) -> str:
+def value_hint(value: Any) -> str:
     """Return a hint at what to write where a number, vector or matrix is needed."""
     match value:
         case View() | Chosen():
@@ -451,15 +454,22 @@ def _value_hint(value: Any) -> str:
         case Scalar() | Aggregate() | Struct():
             return "call the type to make a value of it: float(x), vec3(x, y, z)"
         case Host(value=ModuleType() as module):
-            return f"name something of it: {module.__name__}.PI, say"
+            return f"name a member of the module, such as {module.__name__}.PI"
         case Host():
             return "constants are numbers, vectors, matrices and tuples of them; pass arrays as arguments"
         case tuple():
             return "take an element of it: t[0]"
         case Tile():
             return "compute with its elements: t[i, j], or tile_map(f, t)"
+        case type() if issubclass(value, NoValue):
+            return RETURN_HINT
         case _:
             return "call it, and compute with what it returns"
+
+
+def called_name(node: ast.expr) -> str:
+    """Return the name by which a call calls its function."""
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else "the function"
 
 
 def absent_hint(value: NoArray) -> str:
@@ -467,8 +477,8 @@ def absent_hint(value: NoArray) -> str:
     if value.hint:
         return value.hint
     if not value.name:
-        return "None stands for an array that is not given: write a number"
-    return f"pass an array, or ask first whether there is one: if {value.name}:"
+        return "write a number: None is for array arguments that are left out"
+    return f"pass an array, or test for it first: if {value.name}:"
 
 
 def start_hint(name: str, start: Any, value: Any) -> str | None:

@@ -141,7 +141,7 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
         else:
             raise KernelValueError(
                 f"{what}: {name} is not known before the kernel runs",
-                hint="only names outside of the kernel and variables of unrolled loops are",
+                hint="static(...) can use names from outside the kernel, and variables of unrolled loops",
             )
     found = frame.adopt(_static_value(frame, argument, constants))
     if isinstance(found, Host) and not callable(found.value) and known_text(found) is None:
@@ -315,7 +315,7 @@ def _atomic_arguments(
     nodes = [*positional, *head, *tail] if not positional or head or tail else positional
     if len(nodes) < 2 + len(operands):
         raise KernelTypeError(
-            f"{name}: expected an array, an index for each axis and {' and '.join(operands)}, got "
+            f"{name}: expected an array, an index for each axis, and {' and '.join(operands)}, got "
             f"{len(nodes)} argument{'' if len(nodes) == 1 else 's'}",
             hint=f"the signature is {_signature(name)}",
         )

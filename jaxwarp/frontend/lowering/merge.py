@@ -434,7 +434,7 @@ def type_hint(a: Any, b: Any, repair: str) -> str:
     """Return a hint at what to do about a variable that would have to be both `a` and `b`."""
     if is_dynamic(a) and is_dynamic(b):
         return repair
-    return "only values of one type, and arrays of one type, can be chosen while the kernel runs"
+    return "use two names: a variable has values of one type, or arrays of one type"
 
 
 def type_text(value: Any) -> str:
@@ -442,7 +442,10 @@ def type_text(value: Any) -> str:
     if isinstance(value, StructView):
         return f"the array {value.name}"
     if isinstance(value, Chosen):
-        return f"a part of {value.name}"
+        return f"a part of {value.name} ({describe(value)})"
     if isinstance(value, View):
-        return f"a part of {value.param.name}" if value.ndim < len(value.axes) else f"the array {value.param.name}"
+        what = "a part of" if value.ndim < len(value.axes) else "the array"
+        return f"{what} {value.param.name} ({describe(value)})"
+    if isinstance(value, tuple):
+        return f"a tuple ({', '.join(map(type_text, value))})"
     return repr(type_of(value)) if is_dynamic(value) else describe(value)

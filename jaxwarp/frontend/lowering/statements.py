@@ -10,7 +10,7 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.expressions import parts_of_value
-from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement
+from jaxwarp.frontend.lowering.frame import RESULT, RETURN, RETURN_HINT, Frame, called_name, start_hint, statement
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
 from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, is_atomic, target
@@ -32,8 +32,7 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
     if isinstance(value, type) and issubclass(value, NoValue):
         with frame.at(node.value):
             raise KernelTypeError(
-                "the function returns no value that could be assigned",
-                hint="end the function with return, or call it on a line of its own",
+                f"{called_name(node.value)} returns no value that could be assigned", hint=RETURN_HINT
             )
     for number, where in enumerate(node.targets):
         is_another = isinstance(node.value, ast.Name) or number > 0
@@ -66,7 +65,7 @@ def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
     if not isinstance(value, tuple):
         raise KernelTypeError(
             f"cannot unpack {describe(value)} into {len(where.elts)} names",
-            hint="assign it to one name; tuples, shapes, vectors and rows of matrices can be taken apart",
+            hint="assign it to one name; tuples, shapes, vectors and rows of matrices can be unpacked",
         )
     for element in where.elts:
         if isinstance(element, ast.Starred):

@@ -99,7 +99,7 @@ def construct_struct(frame: Frame, struct: Struct, args: Sequence[Any], keywords
     names = [f.name for f in struct.fields]
     if len(args) > len(names):
         raise KernelTypeError(
-            f"{struct!r}: expected at most {len(names)} values, got {len(args)}",
+            f"{struct!r}: expected at most {len(names)} value{'s' * (len(names) != 1)}, got {len(args)}",
             hint=f"its fields are {_listed(struct)}",
         )
     given = dict(zip(names, args, strict=False))
@@ -202,7 +202,7 @@ def index_struct(frame: Frame, view: StructView, indices: Sequence[Any]) -> Stru
         axes, given = ("1 axis" if view.ndim == 1 else f"{view.ndim} axes"), len(indices)
         raise KernelTypeError(
             f"{view.name} has {axes}, got {given} ind{'ex' if given == 1 else 'ices'}",
-            hint="leave indices out: what comes after them is a field, a[i].x",
+            hint="leave out indices; a field comes after the brackets: a[i].x",
         )
     left = view.ndim - sum(not isinstance(i, Slice) for i in indices)
     parts = tuple(_indexed(frame, v, indices) for v in view.views)

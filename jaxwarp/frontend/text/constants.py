@@ -179,7 +179,7 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
         hint = did_you_mean(error.name, names) or "define the name before the kernel, or import it"
         raise KernelNameError(str(error), loc, hint) from error
     except Exception as error:
-        hint = "it is evaluated by Python when the kernel is made: what raises there must be mended"
+        hint = "Python evaluates it when the kernel is defined: correct the expression"
         raise KernelValueError(f"the expression raised {type(error).__name__}: {error}", loc, hint) from error
 
 

@@ -112,7 +112,7 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
             raise KernelTypeError(
                 f"{source.name}: argument {name} of a kernel must be an array, scalar, vector, matrix or struct",
                 loc,
-                hint="name its parts as arguments of their own; tuples and functions are for a @func",
+                hint="pass its parts as separate arguments; only a @func takes tuples and functions",
             )
         if what == "kernel" and _is_empty(pattern):
             raise KernelTypeError(

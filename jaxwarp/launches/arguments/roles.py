@@ -37,10 +37,15 @@ class Callee(Protocol):
     def arguments(self) -> Sequence[Annotated]: ...
 
 
-def assign_roles(kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[CallParameter]:
+def assign_roles(
+    kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str] | None, *, by_name: bool = False
+) -> list[CallParameter]:
     """The leaves of the kernel's arguments: inputs and in-outs first, the pure outputs last.
 
     Of a struct that is updated, the fields that are no arrays are inputs.
+
+    Args:
+        by_name: the caller has named the outputs (`outputs`), and `num_outputs` is how many names there are.
 
     Raises:
         KernelTypeError, KernelValueError: the number of outputs or the in-out names do not fit the kernel.
@@ -58,9 +63,10 @@ def assign_roles(kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str
     low = max(1, len(in_outs))
     if not low <= num_outputs <= len(names):
         counting = " (in-out arguments count among the outputs)" if in_outs else ""
+        option, unit = ("outputs", " names") if by_name else ("num_outputs", "")
         raise KernelValueError(
-            f"{where}: num_outputs: expected {low} to {len(names)}{counting}, got {num_outputs}",
-            hint="the outputs are the last arguments, which the kernel writes: count them",
+            f"{where}: {option}: expected {low} to {len(names)}{unit}{counting}, got {num_outputs}",
+            hint=f"the outputs are the last arguments, which the kernel writes: {'name' if by_name else 'count'} them",
         )
     first_output = len(names) - (num_outputs - len(in_outs))
     arguments = []
@@ -70,7 +76,7 @@ def assign_roles(kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str
             raise KernelValueError(
                 f"{where}: in-out argument '{name}' is among the last {len(names) - first_output} arguments, "
                 "which are the outputs",
-                hint="in-out arguments count in num_outputs, and come before the outputs",
+                hint="in-out arguments count among the outputs, and come before the last arguments",
             )
         for leaf, type_ in leaves_of(name, annotation):
             argument = CallParameter(kernel.name, leaf, type_, role, owner, "" if leaf == name else name)
@@ -81,7 +87,7 @@ def assign_roles(kernel: Callee, num_outputs: int, in_out_argnames: Iterable[str
                     f"{argument.where} is an {role} argument: expected an array, got {type_}",
                     hint=f"outputs are arrays; a struct that is updated has numbers too: in_out_argnames=[{name!r}]"
                     if argument.root
-                    else _array_hint(kernel, role, name),
+                    else _array_hint(kernel, role, name, by_name),
                 )
             arguments.append(argument)
     return arguments
@@ -104,9 +110,16 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
 
 
 def bind_names(
-    arguments: Sequence[CallParameter], args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
+    arguments: Sequence[CallParameter],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    options: Sequence[str] = (),
 ) -> list[Any]:
-    """The inputs' values in order, from positional and keyword arguments, and defaults for those that are left out."""
+    """The inputs' values in order, from positional and keyword arguments, and defaults for those that are left out.
+
+    `options` are the names of the call's other keyword arguments, which an error suggests for a misspelled one.
+    """
     inputs = list(dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT))
     kwargs = {name: defaults[name] for name in inputs[len(args) :] if name in defaults} | dict(kwargs)
     where, listing = f"{arguments[0].owner} {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
@@ -117,7 +130,7 @@ def bind_names(
             hint = (
                 "leave it out: outputs are returned; output_dims says their shape, in_out_argnames which are updated"
                 if is_output
-                else did_you_mean(name, inputs) or "pass the inputs by position, or by these names"
+                else did_you_mean(name, (*inputs, *options)) or "pass the inputs by position, or by these names"
             )
             raise KernelTypeError(f"{where}: {problem}; the inputs are {', '.join(inputs) or 'none'}", hint=hint)
         if name in inputs[: len(args)]:
@@ -148,23 +161,35 @@ def call_signature(
     return inspect.Signature([*inputs, *options])
 
 
-def _array_hint(kernel: Callee, role: str, name: str) -> str:
+def _array_hint(kernel: Callee, role: str, name: str, by_name: bool) -> str:
     """Return a hint for a number that is declared an output: outputs are arrays, and the last arguments."""
     if role == IN_OUT:
         return f"leave {name!r} out of in_out_argnames: numbers are passed by value"
     last = [isinstance(a.annotation, Array) for a in reversed(kernel.arguments)]
     count = last.index(False)
     if count:
-        return f"num_outputs={count} at most: the outputs are the last arguments, and arrays"
+        most = outputs_text([a.name for a in kernel.arguments[-count:]], by_name=by_name)
+        return f"outputs are arrays, and the last arguments: {most}{'' if by_name else ' at most'}"
     return "write results to an array: make it the last argument, an array[float]"
 
 
-def updating_options(kernel: Kernel, arguments: Sequence[CallParameter], inputs: int | None = None) -> str | None:
+def outputs_text(outputs: Sequence[str], in_outs: Sequence[str] = (), *, by_name: bool) -> str:
+    """Return the options by which these are the outputs, and those the in-out arguments: named, or counted."""
+    names = (*in_outs, *outputs)
+    named = repr(names[0]) if len(names) == 1 else repr(names)
+    given = f"outputs={named}" if by_name else f"num_outputs={len(names)}"
+    return f"{given}, in_out_argnames={list(in_outs)}" if in_outs else given
+
+
+def updating_options(
+    kernel: Kernel, arguments: Sequence[CallParameter], inputs: int | None = None, *, by_name: bool = False
+) -> str | None:
     """The options that fit a kernel that updates arguments: of those that it writes to, the last ones are outputs and
     the others are updated. None: it updates none.
 
     Args:
         inputs: how many inputs it is to have then. What it only adds to may be updated, too.
+        by_name: name the outputs, and do not count them.
     """
     for is_kept in (_is_read, _is_read_or_summed):
         count = _written_last(kernel, arguments, is_kept)
@@ -173,7 +198,7 @@ def updating_options(kernel: Kernel, arguments: Sequence[CallParameter], inputs:
         names = list(dict.fromkeys(a.declared for p, a in found if analyze(kernel)[p].modifies))
         total = len({a.declared for a in arguments})
         if names and not any(a.root for a in arguments[before:]) and inputs in (None, total - count):
-            return f"num_outputs={len(names) + count}, in_out_argnames={names}"
+            return outputs_text(_declared(arguments[before:]), names, by_name=by_name)
         if inputs is None:
             break
     return None
@@ -198,7 +223,7 @@ def _written_last(kernel: Kernel, arguments: Sequence[CallParameter], is_kept: C
     return len(written) if all(written) else written[::-1].index(False)
 
 
-def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[CallParameter]) -> None:
+def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[CallParameter], *, by_name: bool = False) -> None:
     """JAX arrays are values: a kernel may not write to an input that is not also an output."""
     effects = analyze(kernel)
     for param, argument in zip(kernel.params, arguments, strict=True):
@@ -206,7 +231,7 @@ def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[CallParameter])
             raise KernelTypeError(
                 f"{argument.where} is an input, but the kernel writes to it",
                 effects[param].first_write,
-                hint=_written_hint(kernel, arguments, argument),
+                hint=_written_hint(kernel, arguments, argument, by_name),
             )
 
 
@@ -232,15 +257,20 @@ def roles_of_written(
     return roles, tuple((results.index(i), i) for i in unwritten)
 
 
-def _written_hint(kernel: Kernel, arguments: Sequence[CallParameter], argument: CallParameter) -> str:
+def _written_hint(kernel: Kernel, arguments: Sequence[CallParameter], argument: CallParameter, by_name: bool) -> str:
     """The options under which the kernel may write to an input."""
-    in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
-    outputs = len({a.declared for a in arguments if a.role == OUTPUT})
+    in_outs = _declared([a for a in arguments if a.role == IN_OUT])
+    outputs = _declared([a for a in arguments if a.role == OUTPUT])
     count, position = written_last(kernel, arguments), list(arguments).index(argument)
-    names = [n for n in dict.fromkeys(a.declared for a in arguments) if n in (*in_outs, argument.declared)]
-    update = (not in_outs and updating_options(kernel, arguments)) or (
-        f"num_outputs={outputs + len(names)}, in_out_argnames={names}"
+    names = [n for n in _declared(arguments) if n in (*in_outs, argument.declared)]
+    update = (not in_outs and updating_options(kernel, arguments, by_name=by_name)) or outputs_text(
+        outputs, names, by_name=by_name
     )
     if position < len(arguments) - count or in_outs or any(a.root for a in arguments):
         return f"update it: {update}"
-    return f"make it an output: num_outputs={count}; or update what it holds: {update}"
+    made = outputs_text(_declared(arguments[len(arguments) - count :]), by_name=by_name)
+    return f"make it an output: {made}; or pass it and update it: {update}"
+
+
+def _declared(arguments: Sequence[CallParameter]) -> list[str]:
+    return list(dict.fromkeys(a.declared for a in arguments))

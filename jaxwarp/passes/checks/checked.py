@@ -46,6 +46,7 @@ class Debug:
         own: with "value", so many leading axes of the grid have a record for each of their indices.
         numbered: with "value", the reports by number; by default those of the kernel that is launched.
         arrays: what the parameters are called; none: as the kernel calls them.
+        in_front: so many leading axes of each parameter are threads, which reports leave out; none: no axes.
         is_unlaunched: only the reports are wanted, whatever the extents.
         is_derived: the kernel is one that derivatives make: what nothing in it uses nobody has written.
         is_kept: the launch is made for its checks alone, too: where only its derivative is used, or nothing.
@@ -58,6 +59,7 @@ class Debug:
     own: int = 0
     numbered: tuple[Report, ...] | None = None
     arrays: tuple[str, ...] = ()
+    in_front: tuple[int, ...] = ()
     is_unlaunched: bool = False
     is_derived: bool = False
     is_kept: bool = True
@@ -75,14 +77,15 @@ class Debug:
         """The same where the record is no result."""
         return replace(self, delivery="silent" if self.is_value else self.delivery, own=0, numbered=None)
 
-    def for_derivative(self, arrays: tuple[str, ...]) -> Debug:
+    def for_derivative(self, arrays: tuple[str, ...], in_front: tuple[int, ...] = ()) -> Debug:
         """Return the options for a launch that derivatives make.
 
         If failures are values, JAX has none for those of derivatives. Integers are those of the launch itself, which
         reports on them, and jaxwarp orders the accesses to what derivatives share.
         """
         checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
-        return replace(self.without_record(), checks=checks, arrays=arrays, is_derived=True, is_kept=False)
+        options = self.without_record()
+        return replace(options, checks=checks, arrays=arrays, in_front=in_front, is_derived=True, is_kept=False)
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def checked(
         shapes: those of the parameters; None is unknown.
         fma: whether products and sums are contracted.
     """
-    reports = Reports(dict(zip(kernel.params, debug.arrays, strict=False)), debug.batched)
+    names, in_front = (dict(zip(kernel.params, given, strict=False)) for given in (debug.arrays, debug.in_front))
+    reports = Reports(names, debug.batched, in_front=in_front)
     extents = tuple(_extent(kernel, n, shapes) for n in grid)
     record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))
     known = {p: tuple(map(_static, shape)) for p, shape in zip(kernel.params, shapes, strict=True)}

@@ -71,11 +71,13 @@ class Reports:
     Attributes:
         arrays: what parameters are called.
         batched: so many leading axes of the launch are those of batches.
+        in_front: so many leading axes of parameters are threads, which reports leave out.
     """
 
     arrays: dict[Param, str]
     batched: int = 0
     of: dict[Param, Report] = field(default_factory=dict)
+    in_front: dict[Param, int] = field(default_factory=dict)
 
     def array(self, param: Param) -> str:
         """Return the name of an array in reports."""

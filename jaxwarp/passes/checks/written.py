@@ -99,7 +99,8 @@ class _Noting(Rewriter):
         constant = self.constants.get(index)
         if index in self.batches or (extent is not None and constant is not None and 0 <= constant < extent):
             return
-        named = axis - sum(i in self.batches for i in op.indices[:axis])
+        hidden = self.reports.in_front.get(op.param, 0) + sum(i in self.batches for i in op.indices[:axis])
+        named = axis - hidden
         what = f" of axis {named} of {self.reports.array(op.param)} is out of range; its extent is "
         args = self.value(index), self.b.size(op.param, axis)
         self.emit(Tell(INSIDE, ("index ", what, ""), ("%d", "%d"), args, loc=op.loc))

@@ -37,7 +37,7 @@ def _is_complex(dtype: Any) -> bool:
     ' precision: str = "default") -> Tile',
     "The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile"
     " `alpha * a @ b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where"
-    " that is half.",
+    ' that is half. `precision="tf32"` has no effect: products of float32 stay in float32.',
 )
 def _matmul(
     frame: Frame, node: ast.Call, a: Any, b: Any, out: Any, alpha: Any, beta: Any, precision: Any
@@ -151,7 +151,7 @@ def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> t
 
 @tile_function(
     'tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile',
-    "The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.",
+    "The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or right-hand sides as columns.",
 )
 def _cholesky_solve(
     frame: Frame,
@@ -178,7 +178,7 @@ def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_m
 
 @tile_function(
     "tile_lower_solve(L: Tile, y: Tile) -> Tile",
-    "The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.",
+    "The solution x of L x = y, for a lower triangular L. y has one axis, or right-hand sides as columns.",
 )
 def _lower_solve(frame: Frame, node: ast.Call, L: Any, y: Any, name: str = "tile_lower_solve") -> Tile:  # noqa: N803
     matrix = _square(name, "L", L)
@@ -193,7 +193,7 @@ def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[N
 
 @tile_function(
     "tile_upper_solve(U: Tile, z: Tile) -> Tile",
-    "The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.",
+    "The solution x of U x = z, for an upper triangular U. z has one axis, or right-hand sides as columns.",
 )
 def _upper_solve(frame: Frame, node: ast.Call, U: Any, z: Any, name: str = "tile_upper_solve") -> Tile:  # noqa: N803
     matrix = _square(name, "U", U)

@@ -264,7 +264,7 @@ def _indexed_window(
 @tile_function(
     "tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True,"
     " aligned: bool = False)",
-    "Stores a tile in an array from `offset` on; what the array has no elements for is dropped.",
+    "Stores a tile in an array from `offset` on; elements outside of the array are dropped.",
 )
 def _store(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_check: Any) -> type[NoValue]:
     require_array("tile_store: a", a)
@@ -305,7 +305,7 @@ def _require_same(name: str, window: _Window, tile: Tile) -> None:
 
 @tile_function(
     "tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile",
-    "Adds a tile atomically to an array from `offset` on; a tile of what was there.",
+    "Adds a tile atomically to an array from `offset` on. Returns a tile of the old elements.",
 )
 def _atomic_add(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_check: Any) -> Tile:
     require_array("tile_atomic_add: a", a)

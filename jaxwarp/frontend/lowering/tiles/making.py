@@ -61,7 +61,7 @@ def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any, name: str = "t
 
 @tile_function(
     'tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
-    "A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.",
+    "A tile to be filled. It contains zeros.",
 )
 def _empty(frame: Frame, node: ast.Call, shape: Any, dtype: Any) -> Tile:
     return _zeros(frame, node, shape, dtype, "tile_empty")
@@ -91,7 +91,7 @@ def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> 
 
 @tile_function(
     'tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile',
-    "A tile of the value that a thread of the block has: a block is one thread.",
+    "A tile of this thread's value: a block is one thread, so `thread_idx` must be 0.",
 )
 def _from_thread(frame: Frame, _node: ast.Call, shape: Any, value: Any, thread_idx: Any) -> Tile:
     if require_known(frame, "tile_from_thread: thread_idx", thread_idx, int) != 0:
@@ -225,7 +225,7 @@ def dtype_limits(dtype: Scalar) -> tuple[int, int]:
 # Values of the thread
 
 
-@provide("block_dim", "block_dim() -> int", "How many threads work on a tile together: 1.")
+@provide("block_dim", "block_dim() -> int", "The number of threads of the launch that work on a tile: 1.")
 def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
     if node.args or node.keywords:
         raise KernelTypeError("block_dim: expected no arguments", hint="write block_dim()")
@@ -252,7 +252,7 @@ def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
 
 @tile_function(
     "untile(a: Tile) -> Any",
-    "What `tile` made a tile of: the value of this thread, which is the only one of its block.",
+    "The value that `tile` made the tile of.",
 )
 def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
     tile = require_tile("untile: a", a)

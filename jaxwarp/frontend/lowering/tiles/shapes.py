@@ -171,7 +171,7 @@ def _slice_indexed(frame: Frame, _node: ast.Call, t: Any, indices: Any) -> Tile:
 
 @tile_function(
     "tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)",
-    "Stores a tile in another one, from `offset` on.",
+    "Stores a tile in another one, from `offset` on; by default from its first element.",
 )
 def _assign(frame: Frame, _node: ast.Call, dst: Any, src: Any, offset: Any) -> type[NoValue]:
     target, source = require_tile("tile_assign: dst", dst), require_tile("tile_assign: src", src)
@@ -201,7 +201,7 @@ def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
 
 @tile_function(
     "tile_extract(a: Tile, *indices: int) -> Any",
-    "An element of a tile, `a[i, j]`; of one of vectors also a component.",
+    "An element of a tile, `a[i, j]`. For a tile of vectors, one more index gives a component.",
 )
 def _extract(frame: Frame, _node: ast.Call, a: Any, indices: tuple[Any, ...]) -> Any:
     tile = require_tile("tile_extract: a", a)

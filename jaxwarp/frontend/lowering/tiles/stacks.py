@@ -41,7 +41,7 @@ def _set_count(frame: Frame, stack: TileStack, count: ir.Value) -> None:
 
 @tile_function(
     "tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int",
-    "Puts a value on a stack, if `has_value` is true and there is room: where it lies, else -1.",
+    "Puts a value on a stack, if `has_value` is true and there is room. Returns its place, else -1.",
 )
 def _push(frame: Frame, _node: ast.Call, s: Any, value: Any, has_value: Any) -> ir.Value:
     stack = _require_stack("tile_stack_push", s)
@@ -60,7 +60,7 @@ def _push(frame: Frame, _node: ast.Call, s: Any, value: Any, has_value: Any) -> 
 
 @tile_function(
     "tile_stack_pop(s: TileStack) -> tuple[Any, int]",
-    "Takes the last value from a stack: it, and where it lay; zero and -1 of an empty one.",
+    "Takes the last value from a stack. Returns it and its place, or zero and -1 if the stack is empty.",
 )
 def _pop(frame: Frame, _node: ast.Call, s: Any) -> tuple[Any, ir.Value]:
     stack = _require_stack("tile_stack_pop", s)
@@ -75,12 +75,12 @@ def _pop(frame: Frame, _node: ast.Call, s: Any) -> tuple[Any, ir.Value]:
     return rebuild(frame.builder.if_(frame.ops.call("ge", where, 0), pop, lambda: leaves)), where
 
 
-@tile_function("tile_stack_clear(s: TileStack)", "Takes all values from a stack.")
+@tile_function("tile_stack_clear(s: TileStack)", "Removes all values from a stack.")
 def _clear(frame: Frame, _node: ast.Call, s: Any) -> type[NoValue]:
     _set_count(frame, _require_stack("tile_stack_clear", s), frame.constant(0, int32))
     return NoValue
 
 
-@tile_function("tile_stack_count(s: TileStack) -> int", "How many values are on a stack.")
+@tile_function("tile_stack_count(s: TileStack) -> int", "The number of values on a stack.")
 def _stack_count(frame: Frame, _node: ast.Call, s: Any) -> ir.Value:
     return _count(frame, _require_stack("tile_stack_count", s))

@@ -270,7 +270,7 @@ def _are_near(a: Any, b: Any, tolerance: float = 1.0e-6) -> Any:
     return (np.abs(np.asarray(a) - np.asarray(b)) <= tolerance) | (np.asarray(a) == np.asarray(b))
 
 
-_NOTE = " Where that is not so the launch fails, as by an assertion, but the thread goes on."
+_NOTE = " Otherwise the launch fails, as by an assertion, but the thread goes on."
 provide(
     "expect_eq",
     "expect_eq(a: Any, b: Any) -> None",

@@ -126,7 +126,7 @@ def _of(frame: Frame, value: Any, text_format: str, is_alone: bool) -> Parts:
         case _:
             raise KernelTypeError(
                 f"print: expected text, numbers, vectors, matrices or structs, got {describe(value)}",
-                hint="of an array print an element: a[i]",
+                hint="print an element of the array: a[i]",
             )
 
 
