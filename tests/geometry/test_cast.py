@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -127,7 +129,8 @@ def test_derivatives_of_all_hits():
         return total
 
     values = (NESTED, O, D)
-    for a, b in zip(jax.grad(value, (0, 1, 2))(*values), jax.grad(expected, (0, 1, 2))(*values), strict=True):
+    slopes = (jax.jit(jax.grad(f, (0, 1, 2)))(*values) for f in (value, expected))
+    for a, b in zip(*slopes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max(), rtol=1e-3)
 
 
@@ -153,9 +156,13 @@ def test_all_hits_in_a_kernel_and_its_derivatives():
         return total
 
     values, tangents = (NESTED, O), directions_like((NESTED, O))
-    for f in (lambda g: jax.jvp(g, values, tangents), lambda g: jax.grad(lambda *v: g(*v).sum(), (0, 1))(*values)):
-        for a, b in zip(f(value), f(expected), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max(), rtol=1e-3)
+
+    def both_modes(f):
+        by = jax.grad(lambda *v: f(*v).sum(), (0, 1))
+        return jax.jit(lambda given, along: (*jax.jvp(f, given, along), *by(*given)))(values, tangents)
+
+    for a, b in zip(both_modes(value), both_modes(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max(), rtol=1e-3)
 
 
 def test_a_number_of_hits_is_one():
@@ -164,24 +171,26 @@ def test_a_number_of_hits_is_one():
             wp.geometry.cast_rays(wp.Mesh(P, F), O, D, hits=hits)
 
 
+@functools.cache
+def derivatives(f):
+    """The gradient, the derivative along directions, and that of the gradient."""
+    values, gradient = (P, O, D), jax.grad(f, (0, 1, 2))
+    many = jax.jit(lambda x, t: (gradient(*x), jax.jvp(f, x, t)[1], jax.jvp(gradient, x, t)[1]))
+    return many(values, directions_like(values))
+
+
 def test_derivatives_by_vertices_and_rays():
-    values = (P, O, D)
-    for found, expected in zip(jax.grad(ours, (0, 1, 2))(*values), jax.grad(plain, (0, 1, 2))(*values), strict=True):
+    (slopes, along, _), (plain_slopes, plain_along, _) = derivatives(ours), derivatives(plain)
+    for found, expected in zip(slopes, plain_slopes, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-4, rtol=2e-4)
         assert np.isfinite(found).all()
-    tangents = directions_like(values)
-    np.testing.assert_allclose(
-        jax.jvp(ours, values, tangents)[1], jax.jvp(plain, values, tangents)[1], rtol=2e-4, atol=2e-3
-    )
-    missed = jax.grad(lambda o: jnp.where(HIT, 0.0, wp.geometry.cast_rays(wp.Mesh(P, F), o, D).u).sum())(O)
-    assert not missed.any()
+    np.testing.assert_allclose(along, plain_along, rtol=2e-4, atol=2e-3)
+    not_hit = lambda o: jnp.where(HIT, 0.0, wp.geometry.cast_rays(wp.Mesh(P, F), o, D).u).sum()  # noqa: E731
+    assert not jax.jit(jax.grad(not_hit))(O).any()
 
 
 def test_second_derivatives():
-    values, tangents = (P, O, D), directions_like((P, O, D))
-    found = jax.jvp(jax.grad(ours, (0, 1, 2)), values, tangents)[1]
-    expected = jax.jvp(jax.grad(plain, (0, 1, 2)), values, tangents)[1]
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(derivatives(ours)[2], derivatives(plain)[2], strict=True):
         np.testing.assert_allclose(a, b, atol=2e-3 * np.abs(b).max(), rtol=5e-3)
 
 
@@ -213,8 +222,8 @@ def test_derivatives_of_closest_points():
         return found.point[:, 0] * found.point[:, 1] + found.distance
 
     values, tangents = (P, Q), directions_like((P, Q))
-    forward = jax.jvp(value, values, tangents)[1]
-    backward = jax.grad(lambda *v: value(*v).sum(), (0, 1))(*values)
+    forward = jax.jit(lambda x, t: jax.jvp(value, x, t)[1])(values, tangents)
+    backward = jax.jit(jax.grad(lambda *v: value(*v).sum(), (0, 1)))(*values)
     total = sum((g * t).sum() for g, t in zip(backward, tangents, strict=True))
     np.testing.assert_allclose(total, forward.sum(), rtol=1e-4)
     e = 1e-3

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +21,18 @@ NOWHERE = [[bad if k == axis else 0.25 for k in range(3)] for bad in (np.nan, np
 
 
 @wp.kernel
-def ask(mesh: wp.Mesh, p: wp.array[wp.vec3], d: wp.array[wp.vec3], far: float, which: int, found: wp.array[int]):
+def ask(
+    mesh: wp.Mesh,
+    p: wp.array[wp.vec3],
+    d: wp.array[wp.vec3],
+    distance: wp.array[float],
+    query: wp.array[int],
+    found: wp.array[int],
+):
     i = wp.tid()
     at = p[i]
+    far = distance[i]
+    which = query[i]
     if which == 0:
         found[i] = int(wp.mesh_query_ray(mesh, at, d[i], far).result)
     elif which == 1:
@@ -66,15 +77,17 @@ NAMES = (
 )
 RAYS = tuple(map(NAMES.index, ("first_hit", "any_hit", "count", "all_hits", "boxes_in_capsule", "boxes_on_ray")))
 BOXES = NAMES.index("faces_in_box")
-every_query = pytest.mark.parametrize("which", range(len(NAMES)), ids=NAMES)
 
 
+@cache
 def made() -> wp.Mesh:
     return wp.Mesh(POINTS, FACES, support_winding_number=True)
 
 
-def trapped(mesh: wp.Mesh) -> wp.Mesh:
+@cache
+def trapped() -> wp.Mesh:
     """The mesh without its nodes: whoever looks at one leaves the array."""
+    mesh = made()
     trap = mesh.replace()
     bvh = object.__new__(wp.Bvh)
     bvh.__dict__.update({**mesh.bvh.__dict__, "nodes": mesh.bvh.nodes[:0]})
@@ -90,56 +103,76 @@ def _debug():
     wp.config.mode, wp.config.checks = before
 
 
+AHEAD = [1.0, 1.0, 1.0]
+
+
 def queries(which: int) -> list[tuple[list[float], list[float]]]:
     """Places and directions, or corners, of which one is nowhere."""
-    some = [(p, [1.0, 1.0, 1.0]) for p in NOWHERE]
+    some = [(p, AHEAD) for p in NOWHERE]
     if which in RAYS:
         some += [(HERE, d) for d in NOWHERE]
     if which == BOXES:  # corners may be infinite
-        some = [(p, [1.0, 1.0, 1.0]) for p in NOWHERE[:3]] + [(HERE, d) for d in NOWHERE[:3]]
+        some = [(p, AHEAD) for p in NOWHERE[:3]] + [(HERE, d) for d in NOWHERE[:3]]
     return some
 
 
-def run(mesh, which, places, directions, far=10.0):
-    call = wp.jax_kernel(ask, launch_dims=len(places), output_dims=len(places))
-    p, d = np.array(places, np.float32), np.array(directions, np.float32)
-    return np.asarray(call(mesh, p, d, far, np.int32(which))[0])
+def rows(asked: list[tuple[int, list[float], list[float]]], far: float = 10.0) -> list[np.ndarray]:
+    """Arguments of `ask`, for THREADS threads: the last query is asked by those that are left."""
+    asked = [*asked, *[asked[-1]] * (THREADS - len(asked))]
+    which, places, directions = zip(*asked, strict=True)
+    floats = np.array(places, np.float32), np.array(directions, np.float32), np.full(THREADS, far, np.float32)
+    return [*floats, np.array(which, np.int32)]
+
+
+ALL = [(which, p, d) for which in range(len(NAMES)) for p, d in queries(which)]
+THREADS = len(ALL)
+
+
+def run(mesh, *args, **kwargs):
+    """What each thread finds: one program for all queries."""
+    call = wp.jax_kernel(ask, launch_dims=THREADS, output_dims=THREADS)
+    return np.asarray(call(mesh, *rows(*args, **kwargs))[0])
+
+
+def names(found: np.ndarray) -> set[str]:
+    return {NAMES[which] for (which, _, _), one in zip(ALL, found, strict=True) if one}
 
 
 @pytest.mark.usefixtures("_debug")
-@every_query
-def test_no_node_is_looked_at(which):
-    trap = trapped(made())
-    places, directions = zip(*queries(which), strict=True)
-    assert not run(trap, which, places, directions).any()
-    with pytest.raises(Exception, match="out of range; its extent is 0"):
-        run(trap, which, [HERE], [[1.0, 1.0, 1.0]])
+def test_no_node_is_looked_at():
+    assert names(run(trapped(), ALL)) == set()
+    for which in range(len(NAMES)):
+        with pytest.raises(Exception, match="out of range; its extent is 0"):
+            run(trapped(), [(which, HERE, AHEAD)])
 
 
-@every_query
-def test_nothing_is_found(which):
-    mesh = made()
-    places, directions = zip(*queries(which), strict=True)
-    assert not run(mesh, which, places, directions).any()
-    stepped = np.zeros(len(places), np.int32)
-    p, d = np.array(places, np.float32), np.array(directions, np.float32)
-    trap = jax.tree.map(np.asarray, trapped(mesh))
-    ask.interpret(trap, p, d, np.float32(10.0), np.int32(which), stepped, dim=len(places))
-    assert not stepped.any()
-    assert run(mesh, which, [HERE], [[1.0, 1.0, 1.0]]).all()
+def test_nothing_is_found():
+    assert names(run(made(), ALL)) == set()
+    found = run(made(), [(which, HERE, AHEAD) for which in range(len(NAMES))])
+    assert found[: len(NAMES)].all()
+
+
+def test_the_interpreter_finds_nothing():
+    stepped = np.zeros(THREADS, np.int32)
+    ask.interpret(jax.tree.map(np.asarray, trapped()), *rows(ALL), stepped, dim=THREADS)
+    assert names(stepped) == set()
 
 
 def test_boxes_may_be_infinite():
     low, high = [[-np.inf] * 3, [-np.inf, 0, 0], [np.inf] * 3], [[np.inf] * 3, [np.inf] * 3, [np.inf] * 3]
-    found = run(made(), BOXES, low, high)
+    found = run(made(), [(BOXES, *corners) for corners in zip(low, high, strict=True)])
     half = (POINTS[FACES].max(1)[:, 1:] >= 0).all(1).sum()
-    assert found.tolist() == [len(FACES), half, 0]
+    assert found[:3].tolist() == [len(FACES), half, 0]
 
 
-@pytest.mark.usefixtures("_debug")
-@pytest.mark.parametrize("which", [0, 1, 3, 4, 10, 11])
-def test_distances_that_are_nan_find_nothing(which):
-    assert not run(made(), which, [HERE], [[1.0, 1.0, 1.0]], np.nan).any()
+def test_distances_that_are_nan_find_nothing():
+    """Nodes are looked at: those of the mesh, which the interpreter checks."""
+    asked = [(which, HERE, AHEAD) for which in (0, 1, 3, 4, 10, 11)]
+    assert not run(made(), asked, far=np.nan).any()
+    stepped = np.zeros(THREADS, np.int32)
+    args = rows(asked, far=np.nan)
+    ask.interpret(jax.tree.map(np.asarray, made()), *args, stepped, dim=THREADS, threads=[*range(len(asked))])
+    assert not stepped.any()
 
 
 PLACES = np.array([*NOWHERE, *[HERE] * 9], np.float32)
@@ -148,7 +181,7 @@ DIRECTIONS = np.array([*[HERE] * 9, *NOWHERE], np.float32)
 
 @pytest.mark.usefixtures("_debug")
 def test_functions_of_jax_look_at_no_node():
-    trap = jax.tree.map(jnp.asarray, trapped(made()))
+    trap = jax.tree.map(jnp.asarray, trapped())
     hits = wp.geometry.cast_rays(trap, PLACES, DIRECTIONS)
     many = wp.geometry.cast_rays(trap, PLACES, DIRECTIONS, hits=2)
     assert (hits.face == -1).all() and (many.face == -1).all() and jnp.isinf(hits.t).all()
@@ -169,26 +202,30 @@ def values(mesh: wp.Mesh, p: wp.array[wp.vec3], d: wp.array[wp.vec3], y: wp.arra
 def test_derivatives_are_zero_where_nothing_is_found():
     """Beside a place where something is found: its derivatives are as if the others were not there."""
     points = jnp.asarray(POINTS)
+    count = 10
 
-    def loss(points, places, directions):
+    def loss(points, places, directions, weights):
         mesh = wp.Mesh(points, FACES)
         hits = wp.geometry.cast_rays(mesh, places, directions)
         near = wp.geometry.closest_points(mesh, places)
         side = wp.geometry.signed_distance(mesh, places)
-        call = wp.jax_kernel(values, launch_dims=len(places), output_dims=len(places))
+        call = wp.jax_kernel(values, launch_dims=count, output_dims=count)
         (y,) = call(mesh, places, directions)
         found = [jnp.where(hits.face >= 0, hits.t, 0), hits.u, hits.normal, near.u, side, y]
-        return sum(jnp.sum(jnp.where(jnp.isfinite(x), x, 0) ** 2) for x in found)
+        return sum(jnp.sum(weights @ jnp.where(jnp.isfinite(x), x, 0).reshape(count, -1) ** 2) for x in found)
 
-    alone = jnp.array([HERE], jnp.float32), jnp.array([[1.0, 0.5, 0.2]], jnp.float32)
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))
+    here, there = np.array([HERE] * count, np.float32), np.array([[1.0, 0.5, 0.2]] * count, np.float32)
+    first, every = np.eye(1, count, dtype=np.float32)[0], np.ones(count, np.float32)
+    one = gradients(points, here, there, first)
     # Points that are nowhere, and rays into nowhere, which start beside the mesh: `signed_distance` has a value there.
-    places, directions = jnp.concatenate([alone[0], PLACES[:9]]), jnp.concatenate([alone[1], DIRECTIONS[:9]])
-    one = jax.grad(loss, argnums=(0, 1, 2))(points, *alone)
-    all_ = jax.grad(loss, argnums=(0, 1, 2))(points, places, directions)
+    places, directions = np.concatenate([here[:1], PLACES[:9]]), np.concatenate([there[:1], DIRECTIONS[:9]])
+    all_ = gradients(points, places, directions, every)
     np.testing.assert_allclose(all_[0], one[0], rtol=1e-5, atol=1e-6)
     for with_nowhere, without in zip(all_[1:], one[1:], strict=True):
-        np.testing.assert_allclose(with_nowhere[:1], without, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(with_nowhere[:1], without[:1], rtol=1e-5, atol=1e-6)
         assert not np.asarray(with_nowhere[1:]).any()
-    tangents = jax.jvp(loss, (points, places, directions), (points, *(jnp.ones_like(x) for x in (places, directions))))
-    assert np.isfinite(tangents[1])
+    ways = points, np.ones_like(places), np.ones_like(directions)
+    value = jax.jit(lambda given, along: jax.jvp(lambda *x: loss(*x, every), given, along)[1])
+    assert np.isfinite(value((points, places, directions), ways))
     assert np.abs(one[1]).max() > 0.1

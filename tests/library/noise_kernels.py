@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ COLUMNS = 16
 SEED = 5
 
 
+@cache
 def make(wp: Any) -> tuple[Any, Any]:
     @wp.kernel
     def plain(seed: int, p: wp.array(dtype=wp.vec4), out: wp.array(dtype=float, ndim=2)):

@@ -121,16 +121,22 @@ def test_gradients_and_second_derivatives(kernel):
     p = points(4)[1:, :n]
     given = jnp.asarray(p[:, 0] if n == 1 else p)
     f = lambda p: wp.jax_kernel(kernel)(p)[0]  # noqa: E731
-    reference = lambda q: oracle(77, q)  # noqa: E731
-    np.testing.assert_allclose(f(given), [reference(q) for q in p], atol=2e-6)
     gradient = jax.grad(lambda p: f(p).sum())
+    reference = lambda q: oracle(77, q)  # noqa: E731
+
+    @jax.jit
+    def found(given, tangent):
+        second = jax.jvp(gradient, (given,), (tangent,))[1], jax.grad(lambda p: gradient(p).sum())(given)
+        return f(given), gradient(given), jax.jvp(f, (given,), (tangent,))[1], second
+
+    value, by_place, along, second = found(given, jnp.ones_like(given))
+    np.testing.assert_allclose(value, [reference(q) for q in p], atol=2e-6)
     expected = np.stack([differences(reference, q) for q in p])
-    np.testing.assert_allclose(gradient(given).reshape(p.shape), expected, atol=3e-5)
-    tangent = jnp.ones_like(given)
-    np.testing.assert_allclose(jax.jvp(f, (given,), (tangent,))[1], expected.sum(1), atol=6e-5)
+    np.testing.assert_allclose(by_place.reshape(p.shape), expected, atol=3e-5)
+    np.testing.assert_allclose(along, expected.sum(1), atol=6e-5)
     hessian = np.stack([differences(lambda x: differences(reference, x, 1e-4), q, 1e-4) for q in p])
-    for second in (jax.jvp(gradient, (given,), (tangent,))[1], jax.grad(lambda p: gradient(p).sum())(given)):
-        np.testing.assert_allclose(second.reshape(p.shape), hessian.sum(-1), atol=2e-3)
+    for mode in second:
+        np.testing.assert_allclose(mode.reshape(p.shape), hessian.sum(-1), atol=2e-3)
 
 
 @wp.kernel
@@ -150,14 +156,14 @@ def test_curlnoise_and_its_derivatives():
     given = (jnp.asarray(p), jnp.float32(1.7), jnp.float32(0.6))
     np.testing.assert_allclose(f(*given), [reference(q) for q in p], atol=2e-5)
     jacobian = np.stack([differences(reference, q, 1e-4) for q in p])
-    found = jax.vmap(jax.jacrev(lambda q: f(q[None], *given[1:])[0]))(given[0])
+    found = jax.jit(jax.vmap(jax.jacrev(lambda q: f(q[None], *given[1:])[0])))(given[0])
     np.testing.assert_allclose(found, jacobian, atol=2e-3)
     # Without sources: the divergence is 0. By its factors, which have no derivatives in Warp.
     np.testing.assert_allclose(np.trace(found, axis1=1, axis2=2), 0, atol=1e-4)
     factors = np.array([1.7, 0.6])
     expected = np.stack([differences(lambda x, q=q: reference(q, *x), factors, 1e-4) for q in p])
     for mode in (jax.jacfwd, jax.jacrev):
-        by_factors = mode(lambda *factors: f(given[0], *factors), (0, 1))(*given[1:])
+        by_factors = jax.jit(mode(lambda *factors: f(given[0], *factors), (0, 1)))(*given[1:])
         np.testing.assert_allclose(np.stack(by_factors, -1), expected, atol=2e-3, rtol=1e-4)
 
 

@@ -68,6 +68,16 @@ def test_directions_that_are_equal_opposite_or_none():
     np.testing.assert_allclose(turned(q[1:5], units(a[1:5])), units(b[1:5]), atol=3e-7)
 
 
+@jax.jit
+def turning(a, b):
+    return wp.jax_kernel(between_d)(a, b)[0]
+
+
+@jax.jit
+def turning_each(a, several):
+    return jax.vmap(lambda b: turning(a, b))(several)
+
+
 @pytest.mark.parametrize("angle", [0.3, 1.5, 2.0, 2.2, 3.0, 3.12])
 def test_derivatives(angle):
     rng = np.random.default_rng(5)
@@ -75,12 +85,9 @@ def test_derivatives(angle):
     axis = units(np.cross(a, rng.normal(size=(1, 3))))
     b = 1.7 * (np.cos(angle) * units(a) + np.sin(angle) * np.cross(axis, units(a)))
     with jax.enable_x64(True):
-        call = wp.jax_kernel(between_d)
-        check_grads(
-            lambda x, y: call(x, y)[0], (jnp.asarray(a), jnp.asarray(b)), order=2, modes=["fwd", "rev"], rtol=1e-4
-        )
-        several = jax.vmap(lambda y: call(a, y)[0])(jnp.stack([b, -b]))
-        np.testing.assert_array_equal(several, [call(a, b)[0], call(a, -b)[0]])
+        check_grads(turning, (jnp.asarray(a), jnp.asarray(b)), order=2, modes=["fwd", "rev"], rtol=1e-4)
+        several = turning_each(a, jnp.stack([b, -b]))
+        np.testing.assert_array_equal(several, [turning(a, b), turning(a, -b)])
 
 
 def test_outside_of_kernels():

@@ -10,6 +10,10 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.optim.linear import FSAI, cg, cr, preconditioner
 
 TOLERANCE = {wp.float16: 1e-2, wp.float32: 3e-5, wp.float64: 1e-10}
+# Kernels are made for a width, a step and a type: tests that do not need others share these.
+USUAL = {"max_row_size": 8, "max_step_size": 3}
+# Single and half precision run the same functions.
+STEPS = {wp.float16: (3,), wp.float32: (1, 3), wp.float64: (1, 3, 64)}
 
 
 def sparse_of(dense, dtype=wp.float64, size=1):
@@ -92,7 +96,7 @@ def test_all_columns_are_the_inverse(dtype):
     rng = np.random.default_rng(7)
     r = rng.standard_normal((8, 8))
     a = (r @ r.T + 4 * np.eye(8)).astype(np.float16).astype(float)
-    for step in (1, 3, 64):
+    for step in STEPS[dtype]:
         pre = FSAI(sparse_of(a, dtype), max_row_size=8, kap_tolerance=0, max_step_size=step)
         assert pre.G.scalar_type == dtype
         factor = require_local_solutions(pre, a, TOLERANCE[dtype])
@@ -103,10 +107,10 @@ def test_pivots():
     """A row ends before what depends on the others, and is counted."""
     nearly = np.array([[1.0, 1 - 1e-14, 0], [1 - 1e-14, 1.0, 0], [0, 0, 2.0]])
     assert FSAI(sparse_of(nearly), max_row_size=1).truncated_rows == 0
-    pre = FSAI(sparse_of(nearly), max_row_size=3, max_step_size=4)
+    pre = FSAI(sparse_of(nearly), **USUAL)
     assert pre.truncated_rows == 1
     np.testing.assert_allclose(dense_of(pre.G), np.diag(1 / np.sqrt(np.diag(nearly))))
-    half = FSAI(sparse_of(np.array([[9.0, 21.0], [21.0, 49.0]]), wp.float16), max_row_size=2)
+    half = FSAI(sparse_of(np.array([[9.0, 21.0], [21.0, 49.0]]), wp.float16), **USUAL)
     assert half.truncated_rows == 1
 
 
@@ -114,7 +118,7 @@ def test_pivots():
 def test_application(dtype):
     a, rng = 3 * np.eye(35) - np.eye(35, k=1) - np.eye(35, k=-1), np.random.default_rng(1)
     for stored in {dtype, wp.float32} if dtype == wp.float64 else {dtype}:
-        pre = FSAI(sparse_of(a, dtype), max_row_size=5, factor_dtype=stored)
+        pre = FSAI(sparse_of(a, dtype), factor_dtype=stored, **USUAL)
         factor = dense_of(pre.G)
         for shared in ("none", "xz", "yz", "xy", "xyz"):
             x, y = (wp.array(rng.standard_normal(35), dtype=dtype) for _ in range(2))
@@ -152,7 +156,7 @@ def test_updates(dtype, size):
     a = r @ r.T + 6 * np.eye(12)
     other = a + np.diag(np.arange(12.0))
     first, second = sparse_of(a, dtype, size), sparse_of(other, dtype, size)
-    pre = FSAI(first, max_row_size=5, reuse_pattern=True, max_step_size=3)
+    pre = FSAI(first, reuse_pattern=True, **USUAL)
     before, places = dense_of(pre.G), (pre.G.values.ptr, pre.GT.values.ptr)
     pre.update()
     np.testing.assert_array_equal(dense_of(pre.G), before)  # the same operations in the same order
@@ -186,8 +190,8 @@ GOOD, CHANGED, SINGULAR = (np.array([[d, o], [o, 1.0]]) for d, o in ((1.0, 0.5),
 
 def test_regularized_updates():
     """Rows that have no factor get one, and the others theirs."""
-    pre = FSAI(sparse_of(pairs(GOOD, GOOD)), max_row_size=2, reuse_pattern=True, regularize_refit=True)
-    expected = dense_of(FSAI(sparse_of(pairs(GOOD, CHANGED)), max_row_size=2).G)[2:]
+    pre = FSAI(sparse_of(pairs(GOOD, GOOD)), reuse_pattern=True, regularize_refit=True, **USUAL)
+    expected = dense_of(FSAI(sparse_of(pairs(GOOD, CHANGED)), **USUAL).G)[2:]
     pre.update(sparse_of(pairs(SINGULAR, CHANGED)))
     assert pre.update_status.list() == [0, 0, 0, 1]
     np.testing.assert_allclose(dense_of(pre.G)[2:], expected)
@@ -205,7 +209,7 @@ def test_deferred_supports(captured):
     a = 3 * np.eye(12) - np.eye(12, k=1) - np.eye(12, k=-1)
     raw, full = sparse_of(a), sparse_of(a)
     raw.values.zero_()
-    pre = FSAI(raw, max_row_size=5, reuse_pattern=True, defer_pattern=True)
+    pre = FSAI(raw, reuse_pattern=True, defer_pattern=True, **USUAL)
     np.testing.assert_array_equal(dense_of(pre.G), np.eye(12))
     with pytest.raises(KernelValueError, match="finite positive diagonals"):
         pre.update()
@@ -223,7 +227,7 @@ def test_deferred_supports(captured):
         raw.values.assign(factor * full.values.numpy())
         run()
         assert pre.pattern_ready.list() == [1]
-        expected = FSAI(sparse_of(factor * a), max_row_size=5)
+        expected = FSAI(sparse_of(factor * a), **USUAL)
         np.testing.assert_array_equal(dense_of(pre.G), dense_of(expected.G))
         np.testing.assert_array_equal(dense_of(pre.GT), dense_of(expected.GT))
     with pytest.raises(KernelValueError, match="identical sparsity"):
@@ -234,7 +238,7 @@ def test_captured_updates():
     """Nothing is read: the status tells, and a matrix that is refused changes nothing."""
     a = 3 * np.eye(12) - np.eye(12, k=1) - np.eye(12, k=-1)
     matrix = sparse_of(a)
-    values, pre = matrix.values.numpy().copy(), FSAI(matrix, max_row_size=4, reuse_pattern=True)
+    values, pre = matrix.values.numpy().copy(), FSAI(matrix, reuse_pattern=True, **USUAL)
     with wp.ScopedCapture() as capture:
         pre.update()
     matrix.values.assign(2 * values)
@@ -256,7 +260,7 @@ def test_storage():
     wp.copy(matrix.columns, columns, count=count)
     wp.copy(matrix.values, values, count=count)
     matrix.notify_nnz_changed(nnz=9)
-    pre = FSAI(matrix, max_row_size=6, kap_tolerance=0, reuse_pattern=True)
+    pre = FSAI(matrix, kap_tolerance=0, reuse_pattern=True, **USUAL)
     require_local_solutions(pre.update(sparse_of(a, size=3)), a, 1e-10)
     for dtype in TOLERANCE:
         none = FSAI(wp.sparse.bsr_zeros(0, 0, dtype), reuse_pattern=True)

@@ -136,6 +136,7 @@ def test_derivatives(shape, transpose):
     t = random_triplets(block=shape, dtype=np.float64)
     width = t.dense.shape[0 if transpose else 1]
 
+    @jax.jit
     def product(values, x):
         a = sparse.bsr_from_triplets(t.nrow, t.ncol, t.rows, t.columns, values, prune_numerical_zeros=False)
         return sparse.bsr_mv(a, x, transpose=transpose)

@@ -55,49 +55,64 @@ def ahead(here: Any, near: Any, far: Any) -> np.ndarray:
 
 
 @cache
-def functions(method: str) -> tuple[Any, Any, Any]:
-    """Vertices by fields and thresholds, also of many fields, and their derivatives in both modes."""
+def functions(method: str) -> tuple[Any, Any]:
+    """How many vertices there are, and where, of many fields and thresholds; and their derivatives in both modes."""
 
     def vertices(field: Any, threshold: Any) -> jax.Array:
         return METHODS[method](field, threshold, size=SIZE).vertices
 
-    modes = {mode: jax.jit(mode(vertices, (0, 1))) for mode in (jax.jacfwd, jax.jacrev)}
-    return jax.jit(vertices), jax.jit(jax.vmap(vertices, (0, None))), modes
+    @jax.jit
+    @jax.vmap
+    def many(field: Any, threshold: Any) -> Any:
+        found = METHODS[method](field, threshold, size=SIZE)
+        return found.vertex_count, found.vertices
+
+    @jax.jit
+    def derivatives(field: Any) -> Any:
+        return [mode(vertices, (0, 1))(field, jnp.float32(0.0)) for mode in (jax.jacfwd, jax.jacrev)]
+
+    return many, derivatives
 
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("method", METHODS)
 def test_vertices_move_with_nodes_that_have_the_threshold(method, name):
     field = FIELDS[name]
-    there = METHODS[method](jnp.asarray(field))
-    assert bool(there.vertex_count) == (name != "no surface")
-    assert there.vertex_count <= SIZE[0]
-    run, run_all, modes = functions(method)
-    nodes = np.argwhere(np.isfinite(field))
-    one = np.zeros((len(nodes), *NODES), np.float32)
-    one[(np.arange(len(nodes)), *nodes.T)] = 1.0
-    here = run(field, 0.0)
-    slopes = ahead(here, run_all(field + one * (STEP / 2), 0.0), run_all(field + one * STEP, 0.0))
-    by_threshold = -ahead(here, run(field, -STEP / 2), run(field, -STEP))
-    for jacobian in modes.values():
-        by_field, by_value = jacobian(field, jnp.float32(0.0))
+    many, derivatives = functions(method)
+    is_asked = np.isfinite(field).reshape(-1)
+    one = np.eye(field.size, dtype=np.float32).reshape(-1, *NODES) * is_asked[:, None, None, None]
+    moved = [np.where(one > 0, field + np.float32(step), field) for step in (STEP / 2, STEP)]
+    fields = np.concatenate([[field] * 3, *moved])
+    thresholds = np.zeros(len(fields), np.float32)
+    thresholds[1:3] = -STEP / 2, -STEP
+    counts, ends = many(fields, thresholds)
+    assert bool(counts[0]) == (name != "no surface")
+    assert counts[0] <= SIZE[0]
+    slopes = ahead(ends[0], *np.split(ends[3:], 2))[is_asked]
+    by_threshold = -ahead(*ends[:3])
+    for by_field, by_value in derivatives(field):
         assert np.isfinite(by_field).all()
-        found = np.moveaxis(np.asarray(by_field)[(..., *nodes.T)], -1, 0)
+        found = np.moveaxis(np.asarray(by_field).reshape(SIZE[0], 3, -1), -1, 0)[is_asked]
         np.testing.assert_allclose(found, slopes, atol=2e-3)
         np.testing.assert_allclose(by_value, by_threshold, atol=2e-3)
+
+
+def slopes_of_sum(method: str, field: np.ndarray) -> np.ndarray:
+    """The gradient of the sum of all coordinates."""
+    _, derivatives = functions(method)
+    _, (by_field, _) = derivatives(field)
+    return np.asarray(by_field).sum((0, 1))
 
 
 @pytest.mark.parametrize("surfaces", [wp.geometry.IsoSurfaceMarchingCubes, wp.geometry.IsoSurfaceNets])
 def test_tapes_have_the_same_slopes(surfaces):
     values = FIELDS["integers 0"]
-    extract = METHODS["marching cubes" if surfaces is wp.geometry.IsoSurfaceMarchingCubes else "surface nets"]
+    method = "marching cubes" if surfaces is wp.geometry.IsoSurfaceMarchingCubes else "surface nets"
     field = wp.array(values, dtype=float, requires_grad=True)
     with wp.Tape() as tape:
         points, _ = surfaces.extract(field)
     tape.backward(grads={points: wp.array(np.ones((*points.shape, 3)), dtype=wp.vec3)})
-    count = points.shape[0]
-    expected = jax.grad(lambda f: extract(f, size=(count, 400)).vertices.sum())(jnp.asarray(values))
-    np.testing.assert_allclose(field.grad.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(field.grad.numpy(), slopes_of_sum(method, values), atol=1e-5)
 
 
 def test_surfaces_of_cells_have_the_slopes_of_those_of_grids():
@@ -110,24 +125,27 @@ def test_surfaces_of_cells_have_the_slopes_of_those_of_grids():
     tape.backward(grads={points: wp.array(np.ones((*points.shape, 3)), dtype=wp.vec3)})
     found = np.zeros_like(field)
     np.add.at(found, tuple(corners.reshape(-1, 3).T), values.grad.numpy().reshape(-1))
-    count = points.shape[0]
-    grid = jax.grad(lambda f: wp.geometry.marching_cubes(f, size=(count, 400)).vertices.sum())
-    np.testing.assert_allclose(found, grid(jnp.asarray(field)), atol=1e-5)
+    np.testing.assert_allclose(found, slopes_of_sum("marching cubes", field), atol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_grid_without_extent_has_slopes_by_its_corners(method):
     """All vertices are at one place along an axis; they leave it as the corners do."""
-    field = jnp.asarray(FIELDS["integers 1"])
-    there = METHODS[method](field)
-    size, flat = (int(there.vertex_count), 2 * int(there.face_count)), jnp.array([0.0, 1.0, 1.0])
+    flat = jnp.array([0.0, 1.0, 1.0])
 
     def vertices(low: jax.Array, high: jax.Array) -> jax.Array:
-        return METHODS[method](field, size=size, lower=low, upper=high).vertices
+        return METHODS[method](FIELDS["integers 1"], size=SIZE, lower=low, upper=high).vertices
 
-    share = METHODS[method](field, size=size).vertices / 3.0
-    for jacobian in (jax.jacfwd, jax.jacrev):
-        by_low, by_high = jacobian(vertices, (0, 1))(flat, flat)
+    @jax.jit
+    def found(low: jax.Array, high: jax.Array) -> Any:
+        there = METHODS[method](FIELDS["integers 1"], size=SIZE)
+        return there, [mode(vertices, (0, 1))(low, high) for mode in (jax.jacfwd, jax.jacrev)]
+
+    there, modes = found(flat, flat)
+    count = int(there.vertex_count)
+    assert 0 < count <= SIZE[0]
+    share = there.vertices[:count] / 3.0
+    for by_low, by_high in modes:
         for k in range(3):
-            np.testing.assert_allclose(by_low[:, k, k], 1 - share[:, k], atol=1e-6)
-            np.testing.assert_allclose(by_high[:, k, k], share[:, k], atol=1e-6)
+            np.testing.assert_allclose(by_low[:count, k, k], 1 - share[:, k], atol=1e-6)
+            np.testing.assert_allclose(by_high[:count, k, k], share[:, k], atol=1e-6)
