@@ -97,9 +97,9 @@ def wheel(distribution, tmp_path_factory):
             pytest.skip(f"no {tool}")
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    quickly = [f"--config-settings=cmake.define.{name}" for name in ("CMAKE_UNITY_BUILD=ON", "CMAKE_CXX_FLAGS_RELEASE=-O0")]
-    # One batch of all files, of which there are 8 in one by default.
-    quickly.append("--config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=0")
+    # A batch size of 0 is all files in one.
+    options = ("CMAKE_UNITY_BUILD=ON", "CMAKE_UNITY_BUILD_BATCH_SIZE=0", "CMAKE_CXX_FLAGS_RELEASE=-O0")
+    quickly = [f"--config-settings=cmake.define.{option}" for option in options]
     subprocess.run([*pip, *quickly, "--wheel-dir", folder, distribution], check=True)
     (path,) = folder.glob("*.whl")
     return path

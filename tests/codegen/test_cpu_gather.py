@@ -18,11 +18,11 @@ from kernels_strategy import same_values
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.codegen.cpu.analysis.families import pieces
 from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
+from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
