@@ -97,18 +97,18 @@ def test_strips_give_the_flow_of_one_device(count):
 def test_strips_in_processes(tmp_path):
     """Drag and lift are those of one process with as many devices, to the last bit."""
     small = ["--width", "120", "--height", "48", "--steps", "100"]
-    options = ["--json", tmp_path / "3", "--out", tmp_path]
-    assert mpirun(3, EXAMPLES / "distributed_wind_tunnel.py", *small, *options).returncode == 0
+    options = ["--json", tmp_path / "4", "--out", tmp_path]
+    assert mpirun(4, EXAMPLES / "distributed_wind_tunnel.py", *small, *options).returncode == 0
     with Image.open(tmp_path / "distributed_wind_tunnel.png") as picture:
         assert picture.size == (900, 360)
     options = distributed_wind_tunnel.parse(small)
     tunnel = distributed_wind_tunnel.make_tunnel(options)
     _, force, _ = tunnel.observe(tunnel.advance(tunnel.start(), 100))
     drag, lift = force / (0.5 * distributed_wind_tunnel.VELOCITY**2 * 24)
-    found = json.loads((tmp_path / "3").read_text())
-    assert (found["devices"], found["processes"]) == (3, 3)
+    found = json.loads((tmp_path / "4").read_text())
+    assert (found["devices"], found["processes"]) == (4, 4)
     assert (found["drag"], found["lift"]) == (float(drag), float(lift))
-    assert found["bytes_per_step"] == found["least_bytes_per_step"] == 2 * 6 * 120 * 4
+    assert found["bytes_per_step"] == found["least_bytes_per_step"] == 3 * 6 * 120 * 4
 
 
 def operands(program: str) -> dict[str, list[str]]:
