@@ -127,21 +127,51 @@ def load_unit(text: str, optimisation: str = OPTIMISED) -> ctypes.CDLL:
     flags = (*FLAGS, optimisation)
     identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), unit, *flags])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
+    folder = _folder()
     library = folder / f"{digest}.so"
     if not library.exists():
         _compile(unit, flags, folder, library)
     return ctypes.CDLL(str(library))
 
 
-def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> None:
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _compiler() -> str:
     compiler = shutil.which("g++") or shutil.which("c++")
     assert compiler is not None, "running CUDA text on the host needs a C++ compiler"
+    return compiler
+
+
+@functools.cache
+def _precompiled_shim(flags: tuple[str, ...]) -> Path:
+    """A folder with the shim as GCC has parsed it, which takes longer than all else of a small kernel.
+
+    Another compiler than GCC, or another version of it, reads the shim itself.
+    """
+    version = subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+    identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), version, *flags])
+    folder = _folder() / f"shim-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
+    folder.mkdir(exist_ok=True)
+    header = folder / f"{SHIM.name}.gch"
+    if not header.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            built = Path(work) / header.name
+            command = [_compiler(), *flags, "-x", "c++-header", str(SHIM), "-o", str(built)]
+            subprocess.run(command, capture_output=True, check=True)
+            os.replace(built, header)
+    return folder
+
+
+def _compile(unit: str, flags: tuple[str, ...], folder: Path, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as work:
         source, built = Path(work) / "unit.cc", Path(work) / "unit.so"
         source.write_text(unit)
-        command = [compiler, *flags, f"-I{SHIM.parent}", str(source), "-o", str(built), "-lm"]
+        includes = [f"-I{_precompiled_shim(flags)}", f"-I{SHIM.parent}"]
+        command = [_compiler(), *flags, *includes, str(source), "-o", str(built), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             kept = library.with_suffix(".failed.cc")

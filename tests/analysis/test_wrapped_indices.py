@@ -118,12 +118,12 @@ def some(*shape, seed=0):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (300, 333)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (60, 77)], ids=str)
 def test_lattice_boltzmann(sweeps, name, shape):
     """Each element is moved once, also where it comes from itself: no atomics, nothing is added or cleared."""
     kernel, by_jax = STREAMS[name]
     f, ct = some(4, *shape), some(4, *shape, seed=1)
-    found, expected = (jax.vjp(g, f, 0.7)[1](ct) for g in (stream(kernel), by_jax))
+    found, expected = (jax.jit(lambda f, ct, g=g: jax.vjp(g, f, 0.7)[1](ct))(f, ct) for g in (stream(kernel), by_jax))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
     assert sweeps == [{"stored"}]
@@ -140,7 +140,7 @@ def test_transformations(name):
     omegas = jnp.array([0.3, 0.7, 1.1])
 
     def pairs(make):
-        ours, theirs = make(stream(kernel)), make(by_jax)
+        ours, theirs = (jax.jit(lambda g=g: make(g))() for g in (stream(kernel), by_jax))
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
@@ -148,13 +148,13 @@ def test_transformations(name):
     grad = lambda g: jax.grad(loss(g), (0, 1))  # noqa: E731
     for axes in ((0, None), (None, 0)):
         args = (many if axes[0] == 0 else f, omegas if axes[1] == 0 else 0.7)
-        pairs(lambda g, axes=axes, args=args: jax.jit(jax.vmap(grad(g), axes))(*args))
+        pairs(lambda g, axes=axes, args=args: jax.vmap(grad(g), axes)(*args))
         summed = lambda g, axes=axes: lambda f, o: jax.vmap(loss(g), axes)(f, o).sum()  # noqa: E731
-        pairs(lambda g, args=args, summed=summed: jax.jit(jax.grad(summed(g), (0, 1)))(*args))
+        pairs(lambda g, args=args, summed=summed: jax.grad(summed(g), (0, 1))(*args))
     pairs(lambda g: jax.vmap(jax.vjp(lambda f: g(f, 0.7), f)[1])(many))
-    pairs(lambda g: jax.jit(jax.jacrev(grad(g)))(f, 0.7))
-    pairs(lambda g: jax.jit(jax.grad(lambda f: sum((x**2).sum() for x in jax.jvp(g, (f, 0.7), (f, 0.1)))))(f))
-    pairs(lambda g: jax.jit(jax.vmap(lambda f, o: jax.jvp(grad(g), (f, o), (f, o)), (None, 0)))(f, omegas))
+    pairs(lambda g: jax.jacrev(grad(g))(f, 0.7))
+    pairs(lambda g: jax.grad(lambda f: sum((x**2).sum() for x in jax.jvp(g, (f, 0.7), (f, 0.1))))(f))
+    pairs(lambda g: jax.vmap(lambda f, o: jax.jvp(grad(g), (f, o), (f, o)), (None, 0))(f, omegas))
 
 
 @wp.kernel

@@ -129,9 +129,10 @@ def test_many_small_arrays_share_what_there_is_of_shared_memory():
 
 @pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 def test_compiles_for_every_architecture(reductions):
+    """Halves and float32; other types, whose text is made in the same way, for the oldest one."""
     for t in SCALARS:
         if ("add", t) in reductions:
-            compile_cuda(print_cuda(reductions["add", t]), (75, 90, 100, 120))
+            compile_cuda(print_cuda(reductions["add", t]), (75, 90, 100, 120) if t.is_half or t is float32 else (75,))
     for kind in KINDS:
         compile_cuda(print_cuda(reductions[kind, int32], 64), (80,))
 

@@ -14,8 +14,9 @@ from cpukit import SHAPES, Make
 from kernels_strategy import same_values
 
 from jaxwarp.builtins.scalar_ops import ROWS
-from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cuda import nvrtc
+from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.codegen.cpu.run import launch
+from jaxwarp.codegen.cuda import nvrtc, print_cuda
 from jaxwarp.codegen.cuda.compile import ptx
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Param
@@ -121,7 +122,7 @@ def kernels():
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
 def test_no_order_matters(form, kind, dtype, kernels):
-    kernel, rng = kernels[form, kind, dtype], np.random.default_rng(5)
+    ways, rng = Ways(kernels[form, kind, dtype]), np.random.default_rng(5)
     sets = [*HARD, *((rng.choice([NAN, -NAN, 0.0, -0.0, 1.0, -2.0, INF, -INF], 37, p=p), start)
                      for p in ([0.9, 0.05, 0, 0, 0, 0.05, 0, 0], [0.2, 0.1, 0.3, 0.4, 0, 0, 0, 0], [1 / 8] * 8)
                      for start in (NAN, -0.0, INF))]  # fmt: skip
@@ -134,25 +135,33 @@ def test_no_order_matters(form, kind, dtype, kernels):
             twice = x[order][flags] if form is at_one else x[:0]
             numbers = np.concatenate([x, twice, [np.array(start, dtype.numpy)]]).astype(np.float64)
             expected = np.array(left(kind, numbers)).astype(dtype.numpy)
-            for got in everywhere(kernel, (len(x),), buffers):
+            for got in ways.results((len(x),), buffers):
                 assert same_values(got, np.broadcast_to(expected, got.shape)), (operands, start, order, got)
 
 
-def everywhere(kernel, grid, buffers):
-    """What is left in the last buffer, by every way to run a kernel."""
-    copies = lambda: [b.copy() for b in buffers]  # noqa: E731
-    ours = copies()
-    interpret(kernel, grid, ours)
-    yield ours[-1]
-    half = grid[0] // 2
-    for width, tiles in ((1, None), (8, None), (16, None), (8, [(0, 1, half, grid[0]), (0, 1, 0, half)])):
+class Ways:
+    """Every way to run a kernel, whose code is made once."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.by_width = {width: compile_cpu(kernel, width, SHAPES[width]) for width in (1, 8, 16)}
+        self.cuda = print_cuda(kernel)
+
+    def results(self, grid, buffers):
+        """What each leaves in the last buffer."""
+        copies = lambda: [b.copy() for b in buffers]  # noqa: E731
         ours = copies()
-        run_cpu(kernel, grid, ours, width, tiles, SHAPES[width])
+        interpret(self.kernel, grid, ours)
         yield ours[-1]
-    for block, threads in ((32, None), (7, 14), (1, None)):
-        ours = copies()
-        hostcuda.run_host(kernel, grid, ours, 32, threads, block)
-        yield ours[-1]
+        half = grid[0] // 2
+        for width, tiles in ((1, None), (8, None), (16, None), (8, [(0, 1, half, grid[0]), (0, 1, 0, half)])):
+            ours = copies()
+            launch(self.by_width[width], self.kernel, grid, ours, tiles)
+            yield ours[-1]
+        for block, threads in ((32, None), (7, 14), (1, None)):
+            ours = copies()
+            hostcuda.run_code(self.kernel, self.cuda, grid, ours, threads, block)
+            yield ours[-1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

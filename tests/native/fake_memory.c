@@ -285,8 +285,11 @@ static int Memcpy2D(const Copy2D *c, void *stream) {
 }
 // `e` rows of `c` units of `f` bytes that hold `d`, `b` bytes apart.
 static void do_set(Op *op) {
-  for (size_t row = 0; row < op->e; ++row)
-    for (size_t i = 0; i < op->c; ++i) memcpy((char *)(uintptr_t)op->a + row * op->b + i * op->f, &op->d, op->f);
+  for (size_t row = 0; row < op->e; ++row) {
+    char *at = (char *)(uintptr_t)op->a + row * op->b;
+    if (op->f == 1) memset(at, (int)op->d, op->c);  // also 128 MB, which empty the caches of GPUs
+    else for (size_t i = 0; i < op->c; ++i) memcpy(at + i * op->f, &op->d, op->f);
+  }
 }
 #define SET(bits, Unit)                                                                                       \
   static int Set##bits(uint64_t at, Unit value, size_t count, void *stream) {                                 \

@@ -1,8 +1,8 @@
 """Arrays outside of JAX on GPUs that are not there: what they ask of the driver, and what comes out.
 
 The driver of fake_memory.c does what is put on a stream as late as it may, so that what forgets to wait is wrong; it
-runs the CUDA text of kernels on the host. Run as `outside_scenarios.py`; prints the traceback of every scenario as
-JSON, empty for those that hold.
+runs the CUDA text of kernels on the host. Run as `outside_scenarios.py NAMES`; prints the traceback of every scenario
+of these names as JSON, empty for those that hold.
 """
 
 import cProfile
@@ -2042,6 +2042,7 @@ def outcome(scenario, gpus):
     """The traceback of a scenario that fails, why one is skipped, or nothing."""
     gpus.fail()
     gc.collect()
+    gc.freeze()  # what is left of others: a scenario collects its own garbage, up to a hundred times
     gpus.log()
     try:
         scenario(gpus)
@@ -2056,7 +2057,5 @@ def outcome(scenario, gpus):
 if __name__ == "__main__":
     made = Gpus(is_lazy=True)
     gc.disable()  # what is freed is freed when they say so, without a look at what was imported
-    gc.collect()
-    gc.freeze()
     gpu_scope(0), gpu_scope(1)  # whose streams have known names
-    print(json.dumps({s.__name__: outcome(s, made) for s in SCENARIOS}))
+    print(json.dumps({s.__name__: outcome(s, made) for s in SCENARIOS if s.__name__ in sys.argv}))

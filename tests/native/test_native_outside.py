@@ -12,13 +12,15 @@ pytestmark = pytest.mark.slow  # the scenarios share a process, which the first 
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
-    """The outcome of each scenario, in a process of their own: the driver is found when it starts."""
+def outcomes(tmp_path_factory, request):
+    """The outcome of each scenario that is selected, in a process of their own: the driver is found when it starts."""
     if shutil.which("cc") is None or shutil.which("g++") is None:
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("driver")
     pretended.build(folder)
-    command = [sys.executable, "-X", "faulthandler", pretended.HERE / "outside_scenarios.py"]
+    tests = [item for item in request.session.items if getattr(item, "function", None) is test_gpus_outside_of_jax]
+    names = [item.callspec.params["scenario"] for item in tests]
+    command = [sys.executable, "-X", "faulthandler", pretended.HERE / "outside_scenarios.py", *names]
     done = subprocess.run(
         command, env=pretended.environment(folder), capture_output=True, text=True, timeout=1200, check=False
     )

@@ -19,7 +19,7 @@ from jaxwarp.boundary import warn
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.reads import Reads, StaticExpression, callees, reads_of
-from jaxwarp.frontend.text.source import Definition, Source
+from jaxwarp.frontend.text.source import Definition, Source, walk
 
 # `static` itself, filled where it is defined.
 STATIC: list[Any] = []
@@ -74,7 +74,7 @@ def _names_of_annotations(definition: Definition) -> tuple[str, ...]:
         arguments = definition.tree.args
         annotations = [a.annotation for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         given = [a for a in (*annotations, definition.tree.returns) if a is not None]
-        names = {n.id: None for a in given for n in ast.walk(a) if isinstance(n, ast.Name)}
+        names = {n.id: None for a in given for n in walk(a) if isinstance(n, ast.Name)}
         found = definition.kept[_names_of_annotations] = tuple(names)
     return found
 
@@ -166,9 +166,12 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
     Args:
         variables: local names that have a constant value (variables of unrolled loops).
     """
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    node, attributes = _without_attributes(source, node, variables)
     try:
+        plain = _plain(source, node, variables)
+        if plain is not Missing:
+            return plain
+        names = {n.id for n in walk(node) if isinstance(n, ast.Name)}
+        node, attributes = _without_attributes(source, node, variables)
         scope = _scope(source, names, lambda _, name: source.lookup(name))
         return eval(_code(source, node), scope | variables | attributes)
     except KernelError as error:
@@ -181,6 +184,25 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
     except Exception as error:
         hint = "Python evaluates it when the kernel is defined: correct the expression"
         raise KernelValueError(f"the expression raised {type(error).__name__}: {error}", loc, hint) from error
+
+
+def _plain(source: Source, node: ast.expr, variables: Mapping[str, Any]) -> Any:
+    """The value of names, their attributes and subscripts, as annotations are, without compiling it; else `Missing`."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return variables[node.id] if node.id in variables else source.lookup(node.id)
+        case ast.Attribute():
+            root: ast.expr = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            is_free = isinstance(root, ast.Name) and root.id not in variables
+            return attribute_chain(source, node) if is_free else Missing
+        case ast.Subscript():
+            host, index = _plain(source, node.value, variables), _plain(source, node.slice, variables)
+            return Missing if host is Missing or index is Missing else host[index]
+    return Missing
 
 
 def _code(source: Source, node: ast.expr) -> types.CodeType:

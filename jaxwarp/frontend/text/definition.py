@@ -100,7 +100,7 @@ class _File:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they came when it was imported
-                whole = compile(text, "<text>", "exec", 0, True)
+                whole = compile(module, "<text>", "exec", 0, True)
         except (SyntaxError, ValueError, RecursionError):  # cells may await or return, and be deep
             return
         self._codes = {(c.co_name, c.co_firstlineno): c for c in _codes(whole)}

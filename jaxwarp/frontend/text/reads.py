@@ -7,10 +7,11 @@ not.
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from dataclasses import dataclass, field
 
-from jaxwarp.frontend.text.source import Definition
+from jaxwarp.frontend.text.source import Definition, children, walk
 
 # What users call functions that stand for operators, as in Warp.
 OPERATOR_FUNCTIONS: dict[type[ast.AST], str] = {
@@ -83,7 +84,7 @@ def callees(definition: Definition) -> tuple[tuple[str, ast.expr], ...]:
     """Return the names and chains that are called with one argument, each once: one of them may be `static`."""
     found = definition.kept.get(callees)
     if found is None:
-        calls = (n for n in ast.walk(definition.tree) if isinstance(n, ast.Call) and len(n.args) == 1)
+        calls = (n for n in definition.nodes if isinstance(n, ast.Call) and len(n.args) == 1)
         texts = {text: call.func for call in calls if (text := text_of(call.func)) is not None}
         found = definition.kept[callees] = tuple(texts.items())
     return found
@@ -109,20 +110,27 @@ def has_calls_in_annotations(definition: Definition) -> bool:
     """Return whether an annotation of a variable calls something."""
     found = definition.kept.get(has_calls_in_annotations)
     if found is None:
-        nodes = (n.annotation for n in ast.walk(definition.tree) if isinstance(n, ast.AnnAssign))
+        nodes = (n.annotation for n in definition.nodes if isinstance(n, ast.AnnAssign))
         found = any(isinstance(n, ast.Call) for annotation in nodes for n in ast.walk(annotation))
         definition.kept[has_calls_in_annotations] = found
     return found
 
 
+@functools.lru_cache(maxsize=1024)  # most kernels have the same few annotations
+def parsed(text: str) -> ast.expr:
+    """Return the expression that an annotation is, if that is a text; nobody changes it."""
+    return ast.parse(text, mode="eval").body
+
+
+@functools.lru_cache(maxsize=1024)
 def reads_of_text(text: str) -> Reads | None:
     """Return what an annotation that is a text reads; None if it could be more than names and their attributes."""
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = parsed(text)
     except SyntaxError:
         return None
-    is_plain = not any(isinstance(node, (ast.Call, ast.NamedExpr, *_SCOPES)) for node in ast.walk(tree))
-    return _read([tree.body], frozenset()) if is_plain else None
+    is_plain = not any(isinstance(node, (ast.Call, ast.NamedExpr, *_SCOPES)) for node in walk(tree))
+    return _read([tree], frozenset()) if is_plain else None
 
 
 def text_of(node: ast.AST) -> str | None:
@@ -152,7 +160,7 @@ def _read(nodes: list[ast.AST], static: frozenset[str]) -> Reads:
             found.statics.append(_static(node.args[0], static))
             pending.append(node.func)
         else:
-            pending.extend(ast.iter_child_nodes(node))
+            pending += children(node)
     return found
 
 

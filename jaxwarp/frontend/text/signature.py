@@ -13,7 +13,7 @@ from jaxwarp.frontend.text.constants import attribute_chain, evaluate_host
 from jaxwarp.frontend.text.content import NoContentError, token_of
 from jaxwarp.frontend.text.functions import Parameter
 from jaxwarp.frontend.text.host_values import Missing, frozen
-from jaxwarp.frontend.text.reads import reads_of_text
+from jaxwarp.frontend.text.reads import parsed, reads_of_text
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.types import Aggregate, Array
 
@@ -146,7 +146,7 @@ def _annotation(source: Source, node: ast.arg, annotation: object) -> Any:
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
-        return evaluate_host(source, ast.parse(annotation, mode="eval").body, {}, source.loc(node))
+        return evaluate_host(source, parsed(annotation), {}, source.loc(node))
     return annotation
 
 
@@ -159,7 +159,7 @@ def read_return(source: Source) -> Any:
     loc = source.loc(node)
     try:
         if isinstance(annotation, str):
-            annotation = evaluate_host(source, ast.parse(annotation, mode="eval").body, {}, loc)
+            annotation = evaluate_host(source, parsed(annotation), {}, loc)
         return Missing if annotation is None else resolve(annotation)
     except KernelError as error:
         error.loc = error.loc or loc

@@ -16,6 +16,26 @@ def _binds(node: ast.AST) -> TypeGuard[ast.Name | ast.arg]:
     return isinstance(node.ctx, ast.Store) if isinstance(node, ast.Name) else isinstance(node, ast.arg)
 
 
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """Return the nodes of a tree in the order of `ast.walk`, but for contexts (`Load`, `Store`), in half its time."""
+    found = [tree]
+    for node in found:
+        found += children(node)
+    return found
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right below a node, but for contexts."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            found.append(value)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """The text of a function: one object for all functions that are made of one code.
@@ -31,16 +51,20 @@ class Definition:
     kept: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree but contexts."""
+        return tuple(walk(self.tree))
+
+    @cached_property
     def locals(self) -> frozenset[str]:
         """Names that the function assigns to."""
-        names = (n for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        names = (n for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
         return frozenset(n.id for n in names)
 
     @cached_property
     def bound(self) -> frozenset[str]:
         """Names that something in the function binds: these, its arguments, those of lambdas in static expressions."""
-        nodes = ast.walk(self.tree)
-        stored = (n.id if isinstance(n, ast.Name) else n.arg for n in nodes if _binds(n))
+        stored = (n.id if isinstance(n, ast.Name) else n.arg for n in self.nodes if _binds(n))
         return frozenset(stored)
 
 
