@@ -28,8 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # Tests are for the CPU, also on a machine with a GPU, unless `-m gpu` asks for that.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
     # XLA compiles for most of the time that tests take: a third less without LLVM's expensive passes, and half of the
-    # rest where it writes loops itself, not by way of MLIR (which newer versions always do, and they stop at a flag that
-    # they do not know). XLA's own passes run as ever (fusion, copies, aliases).
+    # rest where it writes loops itself, not by way of MLIR. (Newer versions always do, and stop at a flag that they do
+    # not know.) XLA's own passes run as ever (fusion, copies, aliases).
     is_brief = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1"
     if is_brief and tuple(map(int, metadata.version("jaxlib").split(".")[:2])) < (0, 11):
         os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}".strip()

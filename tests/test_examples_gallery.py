@@ -203,7 +203,7 @@ def sections() -> list[str]:
 def test_every_example_has_a_picture():
     assert len(sections()) >= 16
     for section in sections():
-        pictures = re.findall(r"^!\[.+\]\((images/\w+\.png)\)$", section, re.MULTILINE)
+        pictures = re.findall(r"^!\[.+\]\((images/\w+\.(?:png|webp))\)$", section, re.MULTILINE)
         assert len(pictures) == 1, section
         assert (ROOT / "docs" / pictures[0]).is_file()
 

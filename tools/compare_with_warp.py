@@ -338,8 +338,8 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
   be of this kind too; it does not run. A kernel that calls any other text, or **`address_of`**, is refused. Snippets
   that only wait for the threads of a block are accepted. Write a `@func` instead, or use `register_ffi_callback`.
 - **Slices** of vectors and matrices have constant bounds, because the length of a slice is part of its type.
-- **Parts of parts**: `m[0].y = 9.0` and `t.p.x += 1.0` change the matrix and the transform. Warp changes a copy, which is
-  lost. The derivative of `v.y *= v[0]` with respect to `v.y` is `v[0]`; Warp's is another number.
+- **Parts of parts**: `m[0].y = 9.0` and `t.p.x += 1.0` change the matrix and the transform. Warp changes a copy, which
+  is lost. The derivative of `v.y *= v[0]` with respect to `v.y` is `v[0]`; Warp's is another number.
 - **`range(...)`** stands in a `for` loop only; Warp also assigns it to a variable.
 - **Functions as operators**: a `@func` named `add` defines `+` only for operands that have no `+`, such as structs. In
   Warp it replaces `+` for all arguments that fit, floats included, so `add` itself cannot add.

@@ -12,7 +12,6 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.shown import parsed
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
-from jaxwarp.frontend.lowering.addresses import array_at
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.components import known_slice
@@ -57,7 +56,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
     type_of,
 )
-from jaxwarp.frontend.lowering.views import index_view
+from jaxwarp.frontend.lowering.views import array_at, index_view
 from jaxwarp.frontend.text.annotations import ArrayAnnotation, pattern_text
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing

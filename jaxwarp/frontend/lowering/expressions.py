@@ -22,8 +22,8 @@ from jaxwarp.frontend.lowering.short_circuit import Side, append, append_both, a
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
-    Address,
     Chosen,
+    ElementAddress,
     ElementValue,
     Host,
     NoArray,
@@ -326,7 +326,7 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
             size["size"] = lambda: _product(frame, base)
             if isinstance(base, View) and base.param in frame.context.locals:
-                size["ptr"] = lambda: Address(base)
+                size["ptr"] = lambda: ElementAddress(base)
             return size[name]() if name in size else None
         case Tile():
             sizes = {"shape": base.shape, "ndim": base.ndim, "dtype": base.dtype, "size": math.prod(base.shape)}

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering.addresses import moved
 from jaxwarp.frontend.lowering.calls import fits, inline
 from jaxwarp.frontend.lowering.expressions import folded
 from jaxwarp.frontend.lowering.frame import Frame, expression
 from jaxwarp.frontend.lowering.tiles.arithmetic import tile_operator
-from jaxwarp.frontend.lowering.values import Address, StructValue, Tile, describe, type_of
+from jaxwarp.frontend.lowering.values import ElementAddress, StructValue, Tile, describe, type_of
+from jaxwarp.frontend.lowering.views import moved
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.reads import OPERATOR_FUNCTIONS
 
@@ -47,7 +47,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Any:
     operands = [operand(frame, n, what) for n in (node.left, node.right)]
     if any(isinstance(v, Tile) for v in operands):
         return tile_operator(frame, operator, operands)
-    if any(isinstance(v, Address) for v in operands):
+    if any(isinstance(v, ElementAddress) for v in operands):
         return moved(frame, operator, operands)
 
     def apply() -> Any:
@@ -74,7 +74,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
 def operand(frame: Frame, node: ast.expr, what: str) -> Any:
     """A scalar, vector, matrix, literal, struct, tile or address."""
     value = frame.evaluate(node)
-    return value if isinstance(value, StructValue | Tile | Address) else frame.as_value(value, node, what)
+    return value if isinstance(value, StructValue | Tile | ElementAddress) else frame.as_value(value, node, what)
 
 
 def or_function(

@@ -135,7 +135,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Address:
+class ElementAddress:
     """`view.ptr + offset`: the place of a byte of an array."""
 
     view: View
@@ -383,7 +383,15 @@ def describe(value: object) -> str:
         case bool() | int() | float():
             return f"the constant {value}"
         case (
-            ir.Value() | Bundle() | View() | Address() | Chosen() | StructValue() | StructView() | Tile() | TileStack()
+            ir.Value()
+            | Bundle()
+            | View()
+            | ElementAddress()
+            | Chosen()
+            | StructValue()
+            | StructView()
+            | Tile()
+            | TileStack()
         ):
             return str(value.type)
         case ElementValue():

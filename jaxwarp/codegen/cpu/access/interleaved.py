@@ -82,7 +82,7 @@ def _is_transposed(lanes: Lanes, place: LaneAddress, size: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RegisterLayout:
     """The layout of registers: `lanes` elements of an LLVM type, in quarters of `quarter` elements."""
 
     type_: str
@@ -102,10 +102,10 @@ class Layout:
         return lanes.function.inst(f"shufflevector {vector} {a}, {vector} {b}, <{self.lanes} x i32> <{text}>")
 
 
-def layout_of(lanes: Lanes, place: LaneAddress) -> Layout:
+def layout_of(lanes: Lanes, place: LaneAddress) -> RegisterLayout:
     bits = place.dtype.bits
     register = lanes.frame.machine.vector_bits // bits
-    return Layout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
+    return RegisterLayout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
 
 
 class _Loader:
@@ -180,7 +180,7 @@ class _Loader:
         return self.made[key]
 
 
-def rows_of(lanes: Lanes, layout: Layout, parts: Sequence[str]) -> list[str]:
+def rows_of(lanes: Lanes, layout: RegisterLayout, parts: Sequence[str]) -> list[str]:
     """Rows of elements that follow one another, of as many registers of components."""
     size = len(parts)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import LaneAddress, lane_pointers, locate
-from jaxwarp.codegen.cpu.access.interleaved import Layout, layout_of, rows_of
+from jaxwarp.codegen.cpu.access.interleaved import RegisterLayout, layout_of, rows_of
 from jaxwarp.codegen.cpu.access.memory import to_memory
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
 from jaxwarp.codegen.cpu.analysis.families import parts
@@ -97,7 +97,7 @@ def rows_of_lanes(lanes: Lanes, group: dict[int, Store | Atomic], operands: Sequ
         yield first, len(piece), _transposed(lanes, layout, padded, len(piece), width)[: lanes.width]
 
 
-def _padded(lanes: Lanes, layout: Layout, operand: str, width: int) -> str:
+def _padded(lanes: Lanes, layout: RegisterLayout, operand: str, width: int) -> str:
     """A vector with as many lanes as a quarter has, at least."""
     if width == lanes.width:
         return operand
@@ -106,7 +106,7 @@ def _padded(lanes: Lanes, layout: Layout, operand: str, width: int) -> str:
     return lanes.function.inst(f"shufflevector {wide} {operand}, {wide} poison, <{width} x i32> <{order}>")
 
 
-def _transposed(lanes: Lanes, layout: Layout, operands: Sequence[str], length: int, width: int) -> list[str]:
+def _transposed(lanes: Lanes, layout: RegisterLayout, operands: Sequence[str], length: int, width: int) -> list[str]:
     """The words of each lane: vectors of `length`."""
     many, register, q = lanes.part(width), lanes.part(layout.lanes), layout.quarter
     found: list[str] = []
