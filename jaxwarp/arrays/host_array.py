@@ -153,7 +153,7 @@ class HostArray(LiveArray):
         return found[: len(found) - len(self.components)]
 
     @cached_property
-    def token(self) -> Any:
+    def token(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A token of everything about the array that affects a launch, except its address. None if its elements are
         neither contiguous nor a field of contiguous records."""
         region, place = self._region, None

@@ -202,7 +202,8 @@ def _plain(source: Source, node: ast.expr, variables: Mapping[str, Any]) -> Any:
         case ast.Subscript():
             host, index = _plain(source, node.value, variables), _plain(source, node.slice, variables)
             return Missing if host is Missing or index is Missing else host[index]
-    return Missing
+        case _:
+            return Missing
 
 
 def _code(source: Source, node: ast.expr) -> types.CodeType:

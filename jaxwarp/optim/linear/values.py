@@ -43,8 +43,9 @@ class Solution(NamedTuple):
     tolerance: jax.Array
 
 
-# A derivative whose residual is so many times its tolerance is none. Rounding keeps some residuals above it.
-_ENOUGH = 100.0
+# A derivative whose residual is so many times its tolerance is none. Rounding keeps some residuals above it. It must also
+# be a part of the right side, which is the residual of 0.
+_ENOUGH, _MOST = 100.0, 0.1
 
 
 class Search(NamedTuple):
@@ -151,7 +152,7 @@ def _near_one(
     found = method(A, M, b / unit, x / unit, scaled)
     if search.is_derivative:
         left = _norm(b / unit - A(found))
-        enough = _ENOUGH * search.relative * _norm(b / unit)
+        enough = min(_ENOUGH * search.relative, _MOST) * _norm(b / unit)
         found = jnp.where(left <= enough, found, jnp.full_like(found, jnp.nan))
     return found * unit
 

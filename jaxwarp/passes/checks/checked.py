@@ -120,7 +120,8 @@ def checked(
         shapes: those of the parameters; None is unknown.
         fma: whether products and sums are contracted.
     """
-    names, in_front = (dict(zip(kernel.params, given, strict=False)) for given in (debug.arrays, debug.in_front))
+    names = dict(zip(kernel.params, debug.arrays, strict=False))
+    in_front = dict(zip(kernel.params, debug.in_front, strict=False))
     reports = Reports(names, debug.batched, in_front=in_front)
     extents = tuple(_extent(kernel, n, shapes) for n in grid)
     record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))

@@ -11,7 +11,7 @@ records.py is the same for loads, which may read what lies between two words; wh
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import LaneAddress, lane_pointers, locate
@@ -47,7 +47,8 @@ def record_group(lanes: Lanes, ops: Sequence[Op]) -> dict[int, Store | Atomic]:
         if type(op) is not type(first) or len(found) == MAX_GROUP:
             break
         assert isinstance(op, Store | Atomic)
-        if op.param is not first.param or (isinstance(op, Atomic) and op.kind != first.kind):
+        kinds = [one.kind for one in (first, op) if isinstance(one, Atomic)]
+        if op.param is not first.param or len(set(kinds)) > 1:
             break
         others, shifts = parts(op, lanes.strides)
         word = _distance(lanes, op, origin, shifts)
@@ -78,7 +79,7 @@ def _side_by_side(found: Sequence[int] | dict[int, Store | Atomic]) -> list[int]
     return []
 
 
-def rows_of_lanes(lanes: Lanes, group: dict[int, Store | Atomic], operands: Sequence[str]) -> Iterator[Row]:
+def rows_of_lanes(lanes: Lanes, group: Mapping[int, Store | Atomic], operands: Sequence[str]) -> Iterator[Row]:
     """The words of each lane, in pieces. `operands`: what the operations of a group write, as vectors, in order."""
     place = locate(lanes, group[0].param, group[0].indices)
     layout = layout_of(lanes, place)

@@ -148,8 +148,9 @@ class BodyCost:
                 return 0
 
     def _is_gather(self, op: Op) -> bool:
-        is_elsewhere = isinstance(op, Load) and op.param not in self.kernel.locals and not is_adjacent(op, self.strides)
-        return is_elsewhere and not self.strides.is_uniform(*op.indices)
+        if not isinstance(op, Load) or op.param in self.kernel.locals:
+            return False
+        return not is_adjacent(op, self.strides) and not self.strides.is_uniform(*op.indices)
 
     def _price_of_sum(self, op: Atomic, registers: float, rows: int) -> float:
         """Cycles of an addition: of the vectors of rows to each other, and of what they make to memory."""
