@@ -43,8 +43,8 @@ class Solution(NamedTuple):
     tolerance: jax.Array
 
 
-# A derivative whose residual is so many times its tolerance is none. Rounding keeps some residuals above it. Its residual
-# must also be a part of the right side, which is the residual of 0.
+# A derivative whose residual is so many times its tolerance is none. Rounding keeps some residuals above it. The right
+# side is the residual of 0, so that the limit is a part of it.
 _ENOUGH, _MOST = 100.0, 0.1
 
 
