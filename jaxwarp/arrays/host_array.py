@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -33,11 +32,9 @@ from jaxwarp.structs.records import has_floats, memory_axes
 from jaxwarp.types import (
     Array,
     Element,
-    Scalar,
     Struct,
     as_dtype,
     element_scalar,
-    element_shape,
     matrix,
     struct_of,
     vector,
@@ -76,6 +73,7 @@ class HostArray(LiveArray):
     scope: Outside
     jax_value: jax.Array | None
     whole: HostArray | None
+    _COPIED: ClassVar[str] = "array.contiguous()"
     _grad: HostArray | None
     # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
     __array_priority__: ClassVar[float] = -1.0
@@ -329,83 +327,26 @@ class HostArray(LiveArray):
         type_ = Array(element, len(region.shape) - len(memory_axes(element)))
         return type(self)(self.name, type_, region, self.is_writable, self.jax_value)
 
-    def _dense(self, what: str) -> Region:
-        if not self.is_contiguous:
-            raise KernelValueError(
-                f"{self.label} has gaps between its elements, and cannot be {what}", hint="take array.contiguous()"
-            )
-        return self.region
-
     def reshape(self, *extents: Any, shape: Any = None) -> HostArray:
         """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
         contiguous."""
-        if extents and shape is not None:
-            raise KernelTypeError(f"{self.label}: reshape: shape is given twice", hint="write reshape((2, 3))")
-        listed = (shape,) if shape is not None else extents
-        given = listed[0] if len(listed) == 1 and isinstance(listed[0], (tuple, list)) else listed
-        region = self._dense("reshaped")
-        found = _extents(given, self.size)
-        if found is None:
-            sizes = f" (size {math.prod(given)})" if all(isinstance(n, int) for n in given) else ""
-            raise KernelValueError(
-                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(given)}{sizes}",
-                hint="the number of elements must stay",
-            )
-        made = self._as(
-            self.type.dtype, dense_region(region.address, region.dtype, (*found, *self.components), region.owner)
-        )
+        made = super().reshape(*extents, shape=shape)
         made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
         return made
 
-    def flatten(self) -> HostArray:
-        """The same memory with one axis. The array must be contiguous."""
-        return self if self.ndim == 1 else self.reshape(self.size)
-
     def transpose(self, axes: Any = None) -> HostArray:
         """The same memory with its axes in another order; None: reversed."""
-        order = list(range(self.ndim))[::-1] if axes is None else list(axes) if np.iterable(axes) else [axes]
-        if not all(isinstance(a, (int, np.integer)) for a in order) or sorted(order) != list(range(self.ndim)):
-            raise KernelValueError(
-                f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
-                hint=f"write transpose({tuple(reversed(range(self.ndim)))})",
-            )
-        region, rest = self.region, range(self.ndim, len(self.region.shape))
-        shape = tuple(region.shape[a] for a in (*order, *rest))
-        strides = tuple(region.strides[a] for a in (*order, *rest))
-        made = self._as(self.type.dtype, Region(region.address, region.dtype, shape, strides, region.owner))
+        made = super().transpose(axes)
         made._grad = None if self._grad is None else self._grad.transpose(axes)
         return made
 
     def view(self, dtype: Any) -> HostArray:
         """The same memory with another element type: one of the same size, or scalars of the same size as components of
         the last axes, or no components."""
-        element, region = as_dtype(dtype), self.region
-        scalar, components = element_scalar(element), element_shape(element)
-        rank = len(region.shape) - len(components)
-        is_known = isinstance(scalar, Scalar)
-        is_same = is_known and self._is_element_of(math.prod(components) * scalar.bytes)
-        is_scalar = is_known and region.dtype.itemsize == scalar.bytes
-        has_axes = is_scalar and rank >= 0 and region.shape[rank:] == components
-        if has_axes and not (is_same and not components):  # blocks of one number are numbers
-            shape, strides = region.shape, region.strides
-        elif is_same:
-            shape = (*self.shape, *components)
-            strides = (*self.strides, *dense_strides(components, scalar.bytes))
-        else:
-            raise KernelTypeError(
-                f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",
-                hint="view as a type of the same size, or as one whose components are the last axes",
-            )
-        made = self._as(element, Region(region.address, scalar.numpy, shape, strides, region.owner))
-        if self._grad is not None and scalar.numpy == region.dtype:
-            made._grad = self._grad.view(element)
+        made = super().view(dtype)
+        if self._grad is not None and made._region.dtype == self._region.dtype:
+            made._grad = self._grad.view(dtype)
         return made
-
-    def _is_element_of(self, size: int) -> bool:
-        """Return whether an element takes `size` bytes, without gaps."""
-        inner = self.region.strides[self.ndim :]
-        dense = dense_strides(self.components, self.region.dtype.itemsize)
-        return math.prod(self.components) * self.region.dtype.itemsize == size and inner == dense
 
     def to(self, device: Any, requires_grad: bool | None = None) -> HostArray:
         """The array on a device: itself, if it is there, else a copy, with a gradient of its own.
@@ -550,17 +491,6 @@ def type_of_value(value: Any) -> Element | Struct:
                 f"expected a number, vector or matrix, got an array of shape {shape}",
                 hint="write full(shape, 0.0); for data use array(data)",
             )
-
-
-def _extents(given: Sequence[Any], size: int) -> tuple[int, ...] | None:
-    """A shape of so many elements, in which one extent may be -1; None: it is none."""
-    if not all(hasattr(n, "__index__") and np.ndim(n) == 0 for n in given):
-        return None
-    extents = [operator.index(n) for n in given]
-    if extents.count(-1) == 1:
-        others = -math.prod(extents)
-        extents[extents.index(-1)] = size // others if others > 0 and size % others == 0 else -2
-    return tuple(extents) if min(extents, default=0) >= 0 and math.prod(extents) == size else None
 
 
 def _unpickled(

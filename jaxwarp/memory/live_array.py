@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import as_element, as_values, zero_element
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.indexing import require_index
-from jaxwarp.memory.region import Region
+from jaxwarp.memory.region import Region, dense_region, dense_strides
 from jaxwarp.memory.scope import Scope
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import dtype_text, memory_axes
-from jaxwarp.types import Array, Element
+from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape
 
 
 def without_ones(shape: Sequence[int]) -> tuple[int, ...]:
@@ -294,6 +295,8 @@ class MemoryArray:
 class LiveArray(MemoryArray):
     """An array of a function under `jax_callable` with `GraphMode.NONE`: as `ArrayHandle`, but with numbers in it."""
 
+    _COPIED: ClassVar[str] = "a clone(...)"
+
     def __init__(self, scope: Scope, name: str, type_: Array, region: Region, is_writable: bool):
         super().__init__(scope, name, region, is_writable)
         self.type = type_
@@ -332,3 +335,90 @@ class LiveArray(MemoryArray):
             f"{self.label} has no JAX value while its function runs on real memory",
             hint="use .numpy() here, or GraphMode.JAX for functions of jnp",
         )
+
+    # Other shapes of the same memory.
+
+    def _as(self, element: Any, region: Region) -> Any:
+        type_ = Array(element, len(region.shape) - len(memory_axes(element)))
+        return LiveArray(self.scope, self.name, type_, region, self.is_writable)
+
+    def _dense(self, what: str) -> Region:
+        if not self.is_contiguous:
+            raise KernelValueError(
+                f"{self.label} has gaps between its elements, and cannot be {what}", hint=f"take {self._COPIED}"
+            )
+        return self.region
+
+    def reshape(self, *extents: Any, shape: Any = None) -> Self:
+        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
+        contiguous."""
+        if extents and shape is not None:
+            raise KernelTypeError(f"{self.label}: reshape: shape is given twice", hint="write reshape((2, 3))")
+        listed = (shape,) if shape is not None else extents
+        given = listed[0] if len(listed) == 1 and isinstance(listed[0], (tuple, list)) else listed
+        region = self._dense("reshaped")
+        found = _extents(given, self.size)
+        if found is None:
+            sizes = f" (size {math.prod(given)})" if all(isinstance(n, int) for n in given) else ""
+            raise KernelValueError(
+                f"cannot reshape array of shape {self.shape} (size {self.size}) into shape {tuple(given)}{sizes}",
+                hint="the number of elements must stay",
+            )
+        shape = (*found, *self.components)
+        return self._as(self.type.dtype, dense_region(region.address, region.dtype, shape, region.owner))
+
+    def flatten(self) -> Self:
+        """The same memory with one axis. The array must be contiguous."""
+        return self if self.ndim == 1 else self.reshape(self.size)
+
+    def transpose(self, axes: Any = None) -> Self:
+        """The same memory with its axes in another order; None: reversed."""
+        order = list(range(self.ndim))[::-1] if axes is None else list(axes) if np.iterable(axes) else [axes]
+        if not all(isinstance(a, (int, np.integer)) for a in order) or sorted(order) != list(range(self.ndim)):
+            raise KernelValueError(
+                f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
+                hint=f"write transpose({tuple(reversed(range(self.ndim)))})",
+            )
+        region, rest = self.region, range(self.ndim, len(self.region.shape))
+        shape = tuple(region.shape[a] for a in (*order, *rest))
+        strides = tuple(region.strides[a] for a in (*order, *rest))
+        return self._as(self.type.dtype, Region(region.address, region.dtype, shape, strides, region.owner))
+
+    def view(self, dtype: Any) -> Self:
+        """The same memory with another element type: one of the same size, or scalars of the same size as components of
+        the last axes, or no components."""
+        element, region = as_dtype(dtype), self.region
+        scalar, components = element_scalar(element), element_shape(element)
+        rank = len(region.shape) - len(components)
+        is_known = isinstance(scalar, Scalar)
+        is_same = is_known and self._is_element_of(math.prod(components) * scalar.bytes)
+        is_scalar = is_known and region.dtype.itemsize == scalar.bytes
+        has_axes = is_scalar and rank >= 0 and region.shape[rank:] == components
+        if has_axes and not (is_same and not components):  # blocks of one number are numbers
+            shape, strides = region.shape, region.strides
+        elif is_same:
+            shape = (*self.shape, *components)
+            strides = (*self.strides, *dense_strides(components, scalar.bytes))
+        else:
+            raise KernelTypeError(
+                f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",
+                hint="view as a type of the same size, or as one whose components are the last axes",
+            )
+        return self._as(element, Region(region.address, scalar.numpy, shape, strides, region.owner))
+
+    def _is_element_of(self, size: int) -> bool:
+        """Return whether an element takes `size` bytes, without gaps."""
+        inner = self.region.strides[self.ndim :]
+        dense = dense_strides(self.components, self.region.dtype.itemsize)
+        return math.prod(self.components) * self.region.dtype.itemsize == size and inner == dense
+
+
+def _extents(given: Sequence[Any], size: int) -> tuple[int, ...] | None:
+    """A shape of so many elements, in which one extent may be -1; None: it is none."""
+    if not all(hasattr(n, "__index__") and np.ndim(n) == 0 for n in given):
+        return None
+    extents = [operator.index(n) for n in given]
+    if extents.count(-1) == 1:
+        others = -math.prod(extents)
+        extents[extents.index(-1)] = size // others if others > 0 and size % others == 0 else -2
+    return tuple(extents) if min(extents, default=0) >= 0 and math.prod(extents) == size else None

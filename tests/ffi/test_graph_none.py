@@ -599,6 +599,43 @@ def test_a_rule_by_hand():
     np.testing.assert_array_equal(jax.grad(lambda a: twice(a).sum())(X), np.full(6, 2))
 
 
+def test_the_same_memory_in_other_shapes():
+    """Parts, other shapes, orders of axes and types of an array are launched on, and written, in place."""
+
+    @wp.kernel
+    def scaled(a: wp.array2d[float], by: float, out: wp.array2d[float]):
+        i, j = wp.tid()
+        out[i, j] = a[i, j] * by
+
+    @wp.kernel
+    def turned(a: wp.array[wp.vec2], out: wp.array[wp.vec2]):
+        i = wp.tid()
+        out[i] = wp.vec2(-a[i][1], a[i][0])
+
+    @none
+    def shapes(a: wp.array[float], out: wp.array[float]):
+        b = wp.empty_like(out)
+        wp.launch(scaled, (3, 2), [a.reshape((2, 3)).transpose(), 2.0, b.reshape(2, -1).transpose()])
+        wp.launch(scaled, (3, 2), [b.reshape(shape=(3, 2)), 3.0, out.reshape((3, 2))])
+        vectors = out.reshape((3, 2)).view(wp.vec2)
+        assert vectors.shape == (3,)
+        assert vectors.view(float).flatten().shape == (6,)
+        wp.launch(turned, 2, [vectors[1:], vectors[1:]])
+
+    x = X + 1.0
+    expected = (6.0 * x).reshape(3, 2)
+    expected[1:] = np.stack([-expected[1:, 1], expected[1:, 0]], 1)
+    for _ in range(2):
+        np.testing.assert_array_equal(shapes(x)[0], expected.ravel())
+
+    @none
+    def gaps(a: wp.array[float], out: wp.array[float]):
+        a.reshape((2, 3)).transpose().flatten()
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?s)gaps between its elements.*take a clone\(\.\.\.\)"):
+        gaps(x)
+
+
 def test_export_is_refused():
     for checks in ([], [export.DisabledSafetyCheck.custom_call("jaxwarp_python")], wp.export_checks()):
         with pytest.raises(KernelValueError, match=r"callable smoothing has GraphMode\.NONE and cannot be exported"):
