@@ -75,7 +75,7 @@ def test_notes_on_annotations():
         field.type.ndim = 3
 
 
-@wp.func_native(snippet="return __builtin_ctzll(x);")
+@wp.func_native(snippet="return of_another_library(x);")
 def zeros_below(x: wp.uint64) -> int: ...
 
 

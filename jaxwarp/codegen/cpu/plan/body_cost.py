@@ -69,6 +69,7 @@ class BodyCost:
         self.differing = differing
         apart = (block for op in walk(kernel.body) if is_apart(op, differing) for block in op.blocks)
         self.apart = frozenset(op for block in apart for op in walk(block))
+        self.from_data = _from_data(kernel)
         self.room = machine.vector_registers
         self.has_masked_gathers = machine.has_mask_registers
         self.gathered = _gathered(kernel, strides) if self.has_masked_gathers else set()
@@ -83,12 +84,13 @@ class BodyCost:
 
         def cycles(part: _Part) -> float:
             work = sum(self._price(op, registers, rows) for op in part.ops)
-            if part.divergence and not self.has_masked_gathers:
+            is_waiting = part.latency >= prices.GATHER_LATENCY  # for one gather before the next
+            if part.divergence and not self.has_masked_gathers and not is_waiting:
                 gathered = sum(self._price(op, registers, rows) for op in part.ops if self._is_gather(op))
                 work += prices.IDLE * math.log2(registers * self.lanes) * gathered
             spilled = prices.SPILL * max(0, part.held * registers - self.room) if rows == 1 else 0
             waited = 1 + part.divergence * registers
-            if registers < 1 and part.divergence and part.latency < prices.GATHER_LATENCY:
+            if registers < 1 and part.divergence and not is_waiting:
                 waited *= prices.HALF
             longest = (max(work, part.latency) + part.begin + spilled) * waited
             return longest / (registers * rows) + part.rest * registers
@@ -159,11 +161,24 @@ class BodyCost:
             # In no loop, they are gathered in a register until a row ends.
             last = prices.SUMMED * (1 if is_once else max(1, rows / 2)) if self.has_loops else 0
         else:
-            may_meet = any(self.strides.of[index] is None for index in op.indices)
+            may_meet = not self.from_data.isdisjoint(op.indices)
             waiting = prices.WAITING * registers * self.lanes if may_meet else 0
             apart = self.lanes * prices.SCATTERED_LANE * (1 + waiting)
             last = registers * (prices.ADDED if is_adjacent(op, self.strides) else apart) * (1 if is_once else rows)
         return rows * registers * prices.OPERATION + last
+
+
+def _from_data(kernel: Kernel) -> set[Value]:
+    """The values that depend on what is in memory: lanes may have the same one, whatever their indices."""
+    found: set[Value] = set()
+    size = -1
+    while size != len(found):  # a loop carries values to its start
+        size = len(found)
+        for op in walk(kernel.body):
+            read = (*op.operands, *(v for block in op.blocks for v in block.results))
+            if isinstance(op, Load | Atomic) or not found.isdisjoint(read):
+                found.update(op.defined, *(block.params for block in op.blocks))
+    return found
 
 
 def _gathered(kernel: Kernel, strides: Strides) -> set[Op]:

@@ -51,6 +51,7 @@ CHUNK, ITERATION = 1.5, 2.0
 SPILL = 0.3
 # Without masked gathers, lanes that have left a loop still load. Where each doubling of the lanes adds this part to the
 # iterations of rows of sparse matrices (12 elements each, as chance has it), 4 lanes take 0.7 of the time of 16 (AVX2).
+# Loops in which each gather waits for the one before gain from every lane: links take 0.5 with 32 of the time with 8.
 IDLE = 0.14
 # Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
 # columns takes 1.2 times as long with four for two, trilinear samples 1.1 times with two for one (AVX-512).
