@@ -35,7 +35,8 @@ def bits(x):
     """The bits of numbers; of bfloat16 all NaNs are one: XLA may make one of another when it compiles in a hurry."""
     x = np.asarray(x)
     if x.dtype == ml_dtypes.bfloat16:
-        x = np.where(np.isnan(x), np.array(np.nan, x.dtype), x)
+        with np.errstate(invalid="ignore"):
+            x = np.where(np.isnan(x), np.array(np.nan, x.dtype), x)
     return x.view(f"u{x.dtype.itemsize}")
 
 
