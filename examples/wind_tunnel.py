@@ -45,7 +45,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--length", type=int, help="cells along the obstacle's longer side (default: a fifth of the width)")
     add("--reynolds", type=float, default=3000.0, help="velocity * length / viscosity (default %(default)s)")
     add("--velocity", type=float, default=0.1, help="of the wind, in cells a step (default %(default)s)")
-    add("--steps", type=int, default=10000, help="time steps (default %(default)s)")
+    add("--steps", type=int, default=7500, help="time steps (default %(default)s)")
     add("--frames", type=int, default=100, help="pictures in the GIF (default %(default)s)")
     add("--out", type=Path, default=Path("out"), help="folder for the pictures (default %(default)s)")
     add("--quick", action="store_true", help="other defaults: 320 x 128 cells, 4000 steps, 20 frames")
