@@ -334,6 +334,20 @@ class array(Generic[_T]):
     def item(self) -> Any:
         """The only element, as `list` has it."""
 
+    def reshape(self, *extents: Any, shape: Any = ...) -> array[_T]:
+        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
+        contiguous."""
+
+    def flatten(self) -> Any:
+        """The same memory with one axis. The array must be contiguous."""
+
+    def transpose(self, axes: Any = ...) -> array[_T]:
+        """The same memory with its axes in another order; None: reversed."""
+
+    def view(self, dtype: Any) -> array[Any]:
+        """The same memory with another element type: one of the same size, or scalars of the same size as components of
+        the last axes, or no components."""
+
     def fill(self, value: Any) -> array[_T]:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
 
@@ -345,20 +359,6 @@ class array(Generic[_T]):
 
     def mark_write(self, **_: Any) -> None:
         """Does nothing: tapes find out what is written."""
-
-    def reshape(self, *extents: Any, shape: Any = ...) -> array[_T]:
-        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
-        contiguous."""
-
-    def flatten(self) -> array[_T]:
-        """The same memory with one axis. The array must be contiguous."""
-
-    def transpose(self, axes: Any = ...) -> array[_T]:
-        """The same memory with its axes in another order; None: reversed."""
-
-    def view(self, dtype: Any) -> array[Any]:
-        """The same memory with another element type: one of the same size, or scalars of the same size as components of
-        the last axes, or no components."""
 
     def to(self, device: Any, requires_grad: Any = ...) -> array[_T]:
         """The array on a device: itself, if it is there, else a copy, with a gradient of its own."""
