@@ -330,20 +330,20 @@ class HostArray(LiveArray):
     def reshape(self, *extents: Any, shape: Any = None) -> HostArray:
         """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
         contiguous."""
-        made = super().reshape(*extents, shape=shape)
+        made = self._reshaped(extents, shape)
         made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
         return made
 
     def transpose(self, axes: Any = None) -> HostArray:
         """The same memory with its axes in another order; None: reversed."""
-        made = super().transpose(axes)
+        made = self._transposed(axes)
         made._grad = None if self._grad is None else self._grad.transpose(axes)
         return made
 
     def view(self, dtype: Any) -> HostArray:
         """The same memory with another element type: one of the same size, or scalars of the same size as components of
         the last axes, or no components."""
-        made = super().view(dtype)
+        made = self._viewed(dtype)
         if self._grad is not None and made._region.dtype == self._region.dtype:
             made._grad = self._grad.view(dtype)
         return made

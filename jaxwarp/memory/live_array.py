@@ -352,6 +352,9 @@ class LiveArray(MemoryArray):
     def reshape(self, *extents: Any, shape: Any = None) -> Self:
         """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
         contiguous."""
+        return self._reshaped(extents, shape)
+
+    def _reshaped(self, extents: tuple[Any, ...], shape: Any) -> Self:
         if extents and shape is not None:
             raise KernelTypeError(f"{self.label}: reshape: shape is given twice", hint="write reshape((2, 3))")
         listed = (shape,) if shape is not None else extents
@@ -373,6 +376,9 @@ class LiveArray(MemoryArray):
 
     def transpose(self, axes: Any = None) -> Self:
         """The same memory with its axes in another order; None: reversed."""
+        return self._transposed(axes)
+
+    def _transposed(self, axes: Any) -> Self:
         order = list(range(self.ndim))[::-1] if axes is None else list(axes) if np.iterable(axes) else [axes]
         if not all(isinstance(a, (int, np.integer)) for a in order) or sorted(order) != list(range(self.ndim)):
             raise KernelValueError(
@@ -387,6 +393,9 @@ class LiveArray(MemoryArray):
     def view(self, dtype: Any) -> Self:
         """The same memory with another element type: one of the same size, or scalars of the same size as components of
         the last axes, or no components."""
+        return self._viewed(dtype)
+
+    def _viewed(self, dtype: Any) -> Self:
         element, region = as_dtype(dtype), self.region
         scalar, components = element_scalar(element), element_shape(element)
         rank = len(region.shape) - len(components)
