@@ -11,7 +11,7 @@ records.py is the same for loads, which may read what lies between two words; wh
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import LaneAddress, lane_pointers, locate
@@ -28,13 +28,11 @@ Row = tuple[int, int, list[str]]
 """Which word of the group is first, how many there are, and the vector (or the scalar) of these words of each lane."""
 
 
-def record_group(lanes: Lanes, ops: Sequence[Op]) -> dict[int, Store | Atomic]:
+def record_group(lanes: Lanes, first: Store | Atomic, ops: Iterable[Op]) -> dict[int, Store | Atomic]:
     """Return the first operations that write words side by side, by word; empty if they are fewer than two.
 
     The least word is 0. All are of one array and one kind.
     """
-    first = ops[0]
-    assert isinstance(first, Store | Atomic)
     if lanes.width == 1 or first.param.dtype.bits not in (32, 64) or lanes.frame.is_local(first.param):
         return {}
     roots, origin = parts(first, lanes.strides)
@@ -120,16 +118,14 @@ def _transposed(lanes: Lanes, layout: RegisterLayout, operands: Sequence[str], l
     return found
 
 
-def stored_records(lanes: Lanes, ops: Sequence[Op]) -> dict[int, Store]:
+def stored_records(lanes: Lanes, first: Store, ops: Iterable[Op]) -> dict[int, Store]:
     """Return the `record_group` of the stores that the operations begin with; empty where they are written one by one.
 
     Under a mask they are: a lane that is off may be in none of the records.
     """
-    first = ops[0]
-    assert isinstance(first, Store)
     if lanes.mask is not None:
         return {}
-    group = record_group(lanes, ops)
+    group = record_group(lanes, first, ops)
     if not group or not is_scattered(locate(lanes, first.param, first.indices)):
         return {}
     return {word: op for word, op in group.items() if isinstance(op, Store)}

@@ -7,7 +7,7 @@ lanes at once where they are adjacent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from jaxwarp.codegen.cpu.access.addressing import LaneAddress, element_pointer, element_pointers, lane_pointers, locate
@@ -71,7 +71,7 @@ class AtomicEmitter:
 
     # Sums over lanes
 
-    def lane_sum_group(self, ops: Sequence[Op]) -> list[Atomic]:
+    def lane_sum_group(self, ops: Iterable[Op]) -> list[Atomic]:
         """Return the first atomics to whose floats all lanes add, and that may be done at once after the last one.
 
         Only operations that compute lie between them. They have one type, and nothing reads their old values.
@@ -168,20 +168,20 @@ class AtomicEmitter:
 
     # Words of records
 
-    def record_group(self, ops: Sequence[Op]) -> dict[int, Atomic]:
+    def record_group(self, first: Atomic, ops: Iterable[Op]) -> dict[int, Atomic]:
         """Return the first atomics that add to words of the same records, by word, see record_groups.py.
 
         Empty where they are not added together: that takes a rectangle that may have the records to itself.
         """
-        first, rectangle = ops[0], self.accumulators.rectangle
-        if rectangle is None or not isinstance(first, Atomic) or first.kind != "add":
+        rectangle = self.accumulators.rectangle
+        if rectangle is None or first.kind != "add":
             return {}
         if first.param not in rectangle.keys or not is_scattered(locate(self.lanes, first.param, first.indices)):
             return {}
         if self.lanes.mask is not None or not self.is_plain(first):
             return {}
         taken = itertools.takewhile(lambda op: not isinstance(op, Atomic) or self.is_plain(op), ops)
-        group = record_group(self.lanes, list(taken))
+        group = record_group(self.lanes, first, taken)
         return {word: op for word, op in group.items() if isinstance(op, Atomic)}
 
     def is_plain(self, op: Atomic) -> bool:

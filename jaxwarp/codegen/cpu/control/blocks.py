@@ -7,7 +7,7 @@ never chosen, so nothing else needs masking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from jaxwarp.codegen.cpu.access.memory import emit_load, emit_store, emit_store_group, store_group
 from jaxwarp.codegen.cpu.access.record_groups import store_records, stored_records
@@ -47,6 +47,11 @@ from jaxwarp.types import int64
 _FEW_VALUES = 8
 
 _PURE = (Const, Tid, Size, Call)
+
+
+def _from(ops: Sequence[Op], at: int) -> Iterator[Op]:
+    """The operations from one on, as they are asked for: a group ends soon, and a block may have thousands."""
+    return (ops[i] for i in range(at, len(ops)))
 
 
 class Emitter:
@@ -89,10 +94,10 @@ class Emitter:
             op = ops[at]
             if isinstance(op, Store):
                 at += self.stores(ops, at)
-            elif isinstance(op, Atomic) and len(group := self.atomics.lane_sum_group(ops[at:])) > 1:
+            elif isinstance(op, Atomic) and len(group := self.atomics.lane_sum_group(_from(ops, at))) > 1:
                 at = self.between(ops, at, group)
                 self.atomics.emit_lane_sums(group)
-            elif isinstance(op, Atomic) and (records := self.atomics.record_group(ops[at:])):
+            elif isinstance(op, Atomic) and (records := self.atomics.record_group(op, _from(ops, at))):
                 at = self.between(ops, at, records.values())
                 self.atomics.emit_records(records)
             else:
@@ -103,7 +108,7 @@ class Emitter:
 
     def between(self, ops: Sequence[Op], at: int, group: Collection[Op]) -> int:
         """Emits what lies between the operations of a group that starts at `at`. Returns where the group ends."""
-        end = max(map(ops.index, group)) + 1
+        end = max(ops.index(op, at) for op in group) + 1
         for op in ops[at:end]:
             if op not in group:
                 self.op(op)
@@ -137,9 +142,10 @@ class Emitter:
 
     def records(self, ops: Sequence[Op], at: int) -> int:
         """Emits the store at `at`, or all stores to the same records. Returns how many operations that was."""
-        group = stored_records(self.lanes, ops[at:])
+        first = ops[at]
+        group = stored_records(self.lanes, first, _from(ops, at)) if isinstance(first, Store) else {}
         if not group:
-            self.op(ops[at])
+            self.op(first)
             return 1
         end = self.between(ops, at, group.values())
         store_records(self.lanes, group)
