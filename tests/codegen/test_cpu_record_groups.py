@@ -6,13 +6,16 @@ import re
 
 import numpy as np
 import pytest
+from cpukit import Make
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
+from jaxwarp.codegen.cpu.control import blocks
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
+from jaxwarp.types import int32
 
 AVX2, AVX512 = Machine("", "", "+avx2"), Machine("", "", "+avx2,+avx512f")
 SHAPES = (2, AVX2), (8, AVX2), (16, AVX512)
@@ -163,3 +166,32 @@ def rows(
 def test_what_is_gathered_or_added_lane_by_lane_has_few_lanes() -> None:
     assert choose_width(prepare(rows.ir()), AVX2) == 4
     assert choose_width(prepare(add_to_a_grid.ir()), AVX2) == 4
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_only_what_a_group_needs_is_looked_at(adds, monkeypatch) -> None:
+    """A block of twice as many writes takes twice as long to emit."""
+    seen = []
+
+    def looked_at(ops, at):
+        for op in ops[at:]:
+            seen.append(op)
+            yield op
+
+    monkeypatch.setattr(blocks, "_from", looked_at)
+
+    def count_for(writes: int) -> int:
+        m = Make()
+        at, out = m.array(None, dtype=int32), m.array(None)
+        place = m.load(at, [m.tid(0)])
+        for k in range(writes):
+            index = m.op("add", place, m.i(2 * k))
+            if adds:
+                m.atomic("add", out, [index], m.f(1.0))
+            else:
+                m.store(out, [index], m.f(1.0))
+        seen.clear()
+        compile_cpu(prepare(m.kernel()), 8, AVX2)
+        return len(seen)
+
+    assert 0 < count_for(60) < 3 * count_for(30)
