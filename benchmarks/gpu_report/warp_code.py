@@ -20,7 +20,7 @@ from sass import programs
 import jaxwarp as wp
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "build" / "warp-code"
-NAMES = ("saxpy", "vec3", "vec4", "gather", "lbm2", "lbm3", "stencil", "nbody", "matmul", "total", "rowsum")
+NAMES = ("saxpy", "vec3", "vec4", "gather", "lbm2", "lbm3", "stencil", "nbody", "matmul", "polar", "total", "rowsum")
 FAST = ("nbody",)  # as cases.py has it
 ADDING = ("total", "rowsum")  # to their outputs
 _MOST_AXES = 4

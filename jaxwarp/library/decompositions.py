@@ -26,7 +26,7 @@ mat33 = wp.types.matrix(shape=(3, 3), dtype=wp.Float)
 vec2 = wp.types.vector(length=2, dtype=wp.Float)
 vec3 = wp.types.vector(length=3, dtype=wp.Float)
 
-_SWEEPS = 6  # of rotations: the error is squared by each of the last
+_SWEEPS = 4  # of rotations: what is left of the angles is then below rounding in float64, by a search for the worst
 
 
 @wp.func
@@ -45,18 +45,30 @@ def smallest(x: wp.float64):
 
 
 @wp.func
-def rotation(a: Any, b: Any, off: Any):
-    """Cosine and sine of the rotation that makes the symmetric matrix [[a, off], [off, b]] diagonal."""
-    delta = b - a
-    root = wp.sqrt(delta * delta + 4.0 * off * off)
-    down = root + wp.abs(delta)
-    t = type(a)(0.0)
-    if down > 0.0:
-        t = 2.0 * off / down
-    if delta < 0.0:
-        t = -t
-    c = 1.0 / wp.sqrt(t * t + 1.0)
-    return c, c * t
+def negligible(x: wp.float32):
+    """What an angle's square is below rounding at, and what squares are too small to be added to rounding at."""
+    return wp.float32(4e-15), wp.float32(1e-30)
+
+
+@wp.func
+def negligible(x: wp.float64):
+    return wp.float64(1e-32), wp.float64(1e-290)
+
+
+@wp.func
+def rotation(a: Any, b: Any, off: Any, size: Any):
+    """Cosine and sine of the rotation that makes the symmetric matrix [[a, off], [off, b]] diagonal; none where `off`
+    is no more than rounding beside the root of `size`."""
+    part, least = negligible(off)
+    c, s = type(a)(1.0), type(a)(0.0)
+    if off * off > part * size + least:
+        delta, y = b - a, off + off
+        x = wp.abs(delta) + wp.sqrt(delta * delta + y * y)
+        scale = 1.0 / wp.sqrt(x * x + y * y)
+        c, s = x * scale, y * scale
+        if delta < 0.0:
+            s = -s
+    return c, s
 
 
 @wp.func
@@ -92,6 +104,13 @@ def across(u: Any):
 
 
 @wp.func
+def unit_beside(v: Any, size: Any, u: Any):
+    """The direction of v, or one perpendicular to the unit vector u where v is no more than rounding beside `size`."""
+    length = wp.sqrt(wp.dot(v, v))
+    return v / length if length > smallest(size) * size else across(u)
+
+
+@wp.func
 def turned(p: Any, q: Any, c: Any, s: Any):
     return c * p - s * q, s * p + c * q
 
@@ -111,22 +130,47 @@ def larger_first(a: Any, b: Any, v: Any, w: Any):
 
 @wp.func
 def swept(a: Any, b: Any, v: Any, w: Any):
-    c, s = rotation(wp.dot(a, a), wp.dot(b, b), wp.dot(a, b))
+    x, y = wp.dot(a, a), wp.dot(b, b)
+    c, s = rotation(x, y, wp.dot(a, b), x * y)
     a, b = turned(a, b, c, s)
     v, w = turned(v, w, c, s)
     return a, b, v, w
 
 
 @wp.func
+def powers_of_two(x: wp.float32):
+    """The largest power of two up to x, and its reciprocal; within what both can be."""
+    bits = wp.cast(wp.clamp(x, wp.float32(2.0**-126), wp.float32(2.0**126)), wp.int32) & wp.int32(0x7F800000)
+    return wp.cast(bits, wp.float32), wp.cast(wp.int32(0x7F000000) - bits, wp.float32)
+
+
+@wp.func
+def powers_of_two(x: wp.float64):
+    x = wp.clamp(x, wp.float64(2.0**-1022), wp.float64(2.0**1022))
+    bits = wp.cast(x, wp.int64) & wp.int64(0x7FF0000000000000)
+    return wp.cast(bits, wp.float64), wp.cast(wp.int64(0x7FE0000000000000) - bits, wp.float64)
+
+
+@wp.func
+def scales(x: Any):
+    return powers_of_two(x)
+
+
+@wp.func_grad(scales)
+def adj_scales(x: Any, adj_size: Any, adj_reciprocal: Any):
+    pass
+
+
+@wp.func
 def scaled(A: Any):
-    """A divided by its largest entry, and this: rotations take fourth powers, which must not overflow or vanish."""
-    size = type(A[0, 0])(0.0)
+    """A divided by about its largest entry, and this divisor: rotations take fourth powers, which must not overflow or
+    vanish. A power of two rounds nothing."""
+    largest = type(A[0, 0])(0.0)
     for i in range(len(A)):
         for j in range(len(A)):
-            size = wp.max(size, wp.abs(A[i, j]))
-    if size == 0.0:
-        size = type(size)(1.0)
-    return A / size, size
+            largest = wp.max(largest, wp.abs(A[i, j]))
+    size, reciprocal = scales(largest)
+    return A * reciprocal, size
 
 
 @wp.func
@@ -146,7 +190,7 @@ def svd3_found(A: mat33):
     b, c, v, w = larger_first(b, c, v, w)
     size = wp.length(a)
     p = unit_or(a, type(size)(0.0), vector(1.0, 0.0, 0.0))
-    q = unit_or(b - wp.dot(b, p) * p, size, across(p))
+    q = unit_beside(b - wp.dot(b, p) * p, size, p)
     r = wp.cross(p, q)
     sigma = scale * vector(wp.dot(p, a), wp.dot(q, b), wp.dot(r, c))
     return wp.matrix_from_cols(p, q, r), sigma, wp.matrix_from_cols(u, v, w)
@@ -184,6 +228,12 @@ def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
     U, sigma, V = svd3_found(A)
     U, sigma, V = svd3_of(A, U, sigma, V)
     return svd3_of(A, U, sigma, V)
+
+
+@wp.func
+def svd3(A: wp.mat33h) -> tuple[wp.mat33h, wp.vec3h, wp.mat33h]:
+    U, sigma, V = svd3(wp.mat33f(A))
+    return wp.mat33h(U), wp.vec3h(sigma), wp.mat33h(V)
 
 
 @wp.func
@@ -232,6 +282,12 @@ def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
 
 
 @wp.func
+def svd2(A: wp.mat22h) -> tuple[wp.mat22h, wp.vec2h, wp.mat22h]:
+    U, sigma, V = svd2(wp.mat22f(A))
+    return wp.mat22h(U), wp.vec2h(sigma), wp.mat22h(V)
+
+
+@wp.func
 def svd2(A: mat22, U: wp.ref[mat22], sigma: wp.ref[vec2], V: wp.ref[mat22]) -> None:
     U, sigma, V = svd2(A)
 
@@ -245,7 +301,7 @@ def qr3(A: mat33) -> tuple[mat33, mat33]:
     size = wp.sqrt(wp.ddot(A, A))
     p = unit_or(a, zero, type(a)(1.0, 0.0, 0.0))
     rest = b - wp.dot(p, b) * p
-    q = unit_or(rest - wp.dot(p, rest) * p, size, across(p))
+    q = unit_beside(rest - wp.dot(p, rest) * p, size, p)
     r = wp.cross(p, q)
     R = type(A)(wp.dot(p, a), wp.dot(p, b), wp.dot(p, c), zero, wp.dot(q, b), wp.dot(q, c), zero, zero, wp.dot(r, c))
     return wp.matrix_from_cols(p, q, r), R
@@ -259,7 +315,7 @@ def qr3(A: mat33, Q: wp.ref[mat33], R: wp.ref[mat33]) -> None:
 @wp.func
 def annihilated(a: Any, b: Any, off: Any, pr: Any, qr: Any, p: Any, q: Any):
     """A Jacobi rotation of rows and columns p and q of a symmetric matrix: its entries, and the vectors turned."""
-    c, s = rotation(a, b, off)
+    c, s = rotation(a, b, off, a * a + b * b)
     t = s / c
     pr, qr = turned(pr, qr, c, s)
     p, q = turned(p, q, c, s)
@@ -275,6 +331,7 @@ def greater_first(a: Any, b: Any, p: Any, q: Any):
 
 @wp.func
 def eig3_found(A: mat33):
+    A, scale = scaled(A)
     a, b, c = A[0, 0], A[1, 1], A[2, 2]
     d, e, f = 0.5 * (A[0, 1] + A[1, 0]), 0.5 * (A[1, 2] + A[2, 1]), 0.5 * (A[0, 2] + A[2, 0])
     vector = type(column(A, 0))
@@ -290,7 +347,7 @@ def eig3_found(A: mat33):
     a, b, p, q = greater_first(a, b, p, q)
     a, c, p, r = greater_first(a, c, p, r)
     b, c, q, r = greater_first(b, c, q, r)
-    return wp.matrix_from_cols(p, q, r), vector(a, b, c)
+    return wp.matrix_from_cols(p, q, r), scale * vector(a, b, c)
 
 
 @wp.func
@@ -319,6 +376,12 @@ def eig3(A: mat33) -> tuple[mat33, vec3]:
     Q, d = eig3_found(A)
     Q, d = eig3_of(A, Q, d)
     return eig3_of(A, Q, d)
+
+
+@wp.func
+def eig3(A: wp.mat33h) -> tuple[wp.mat33h, wp.vec3h]:
+    Q, d = eig3(wp.mat33f(A))
+    return wp.mat33h(Q), wp.vec3h(d)
 
 
 @wp.func

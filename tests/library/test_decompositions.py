@@ -100,6 +100,47 @@ def test_singular_values_of_small_and_large_matrices(size, scale):
     np.testing.assert_allclose(u @ (s[..., None] * transposed(v)), A, rtol=0, atol=2e-14 * scale)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+def test_eigenvalues_of_small_and_large_matrices(scale):
+    """Squares of entries that vanish or overflow once gave vectors of another matrix."""
+    A = scale * np.random.default_rng(1).normal(size=(20, 3, 3))
+    A = A + transposed(A)
+    with jax.enable_x64(True):
+        q, d = (np.asarray(r) for r in wp.jax_kernel(by_eig3, num_outputs=2)(jnp.asarray(A)))
+    np.testing.assert_allclose(d, np.linalg.eigvalsh(A)[:, ::-1], rtol=0, atol=2e-14 * scale)
+    np.testing.assert_allclose(q @ (d[..., None] * transposed(q)), A, rtol=0, atol=2e-14 * scale)
+
+
+@wp.kernel
+def by_svd3_in_half(A: wp.array[wp.mat33h], U: wp.array[wp.mat33h], s: wp.array[wp.vec3h], V: wp.array[wp.mat33h]):
+    i = wp.tid()
+    u, sigma, v = wp.svd3(A[i])
+    U[i] = u
+    s[i] = sigma
+    V[i] = v
+
+
+def test_vectors_of_halves_are_orthogonal():
+    """Rows of different size: squares that are no halves once gave a V that was no rotation."""
+    rows = np.random.default_rng(0).normal(size=(200, 3, 3)) * np.array([1e-3, 1e-1, 1.0])[:, None]
+    A = rows.astype(np.float16)
+    found = wp.jax_kernel(by_svd3_in_half, num_outputs=3)(jnp.asarray(A))
+    u, s, v = (np.asarray(r, np.float64) for r in found)
+    for rotation in (u, v):
+        np.testing.assert_allclose(transposed(rotation) @ rotation, np.broadcast_to(np.eye(3), A.shape), atol=2e-3)
+    np.testing.assert_allclose(u @ (s[..., None] * transposed(v)), A, atol=4e-3)
+
+
+@pytest.mark.parametrize("name", ["svd3", "svd2", "eig3"])
+def test_diagonal_matrices_are_exact(name):
+    kernel, results, size, _ = CASES[name]
+    diagonal = np.array([49.0, 41.0, 7.0][:size])
+    with jax.enable_x64(True):
+        found = wp.jax_kernel(kernel, num_outputs=results)(jnp.asarray(np.diag(diagonal)[None]))
+    for r in found:
+        np.testing.assert_array_equal(r[0], np.eye(size) if np.ndim(r) == 3 else diagonal)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
     kernel, results, size, _ = CASES[name]

@@ -94,6 +94,7 @@ CASES = {
         twin_block=(32, 8),
     ),
     "total": Case({"x": (_M,), "s": (1,)}, (_M,), (777,), {"n": _M}, is_sum=True),
+    "polar": Case({"a": (_N, 3, 3), "out": (_N, 3, 3)}, **_FLAT),
     "rowsum": Case({"x": (4096, 4096), "s": (4096,)}, (4096, 4096), (1, 40), {"rows": 4096, "cols": 4096}, is_sum=True),
 }
 # The same on arrays of 2^31 words and more, or as many threads.

@@ -127,3 +127,9 @@ def total(x: wp.array[float], s: wp.array[float]):
 def rowsum(x: wp.array2d[float], s: wp.array[float]):
     i, j = wp.tid()
     wp.atomic_add(s, i, x[i, j])
+
+
+@wp.kernel
+def polar(a: wp.array[wp.mat33], out: wp.array[wp.mat33]):
+    u, _sigma, v = wp.svd3(a[wp.tid()])
+    out[wp.tid()] = u * wp.transpose(v)

@@ -55,6 +55,10 @@ def test_both_store_the_same(name):
     assert {at: mine[at] for at in theirs} == pytest.approx(theirs, rel=2e-5)
 
 
+def test_singular_vectors_take_no_more_instructions():
+    assert len(ours("polar")[1].thread.executed) <= len(ran("polar").executed)
+
+
 @pytest.mark.parametrize("name", warp_code.ADDING)
 def test_sums_add(name):
     assert {"RED", "REDG", "ATOM", "ATOMG"} & set(counts(ran(name)))
