@@ -79,8 +79,8 @@ quick: $(VENV)/ready  ## the tests that are not slow (tests/slow.txt); TESTS="-k
 
 lint: $(LINT)/ready  ## ruff, pyright and mypy, in an environment of their own
 	$(LINT)/bin/ruff check
-	$(LINT)/bin/pyright --pythonpath $(LINT)/bin/python
-	$(LINT)/bin/mypy --python-executable $(LINT)/bin/python
+	$(LINT)/bin/mypy --python-executable $(LINT)/bin/python & mypy=$$!; \
+	  $(LINT)/bin/pyright --pythonpath $(LINT)/bin/python && wait $$mypy
 
 # An environment of its own, with exact versions: what a user has or pip finds today does not decide about our types.
 $(LINT)/ready: tools/lint-requirements.txt
