@@ -46,7 +46,7 @@ def smallest(x: wp.float64):
 
 @wp.func
 def negligible(x: wp.float32):
-    """What an angle's square is below rounding at, and what squares are too small to be added to rounding at."""
+    """The square of an angle that is rounding, and a square that is too small for a rotation by its root."""
     return wp.float32(4e-15), wp.float32(1e-30)
 
 

@@ -80,6 +80,7 @@ class Function:
         try:
             args, kwargs = self.by_place(args, kwargs)
             if kwargs or not self._counts[0] <= len(args) + 1 <= self._counts[1]:
+                self._require_names(kwargs)
                 self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
@@ -118,12 +119,21 @@ class Function:
     def _misfit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return how the number or the names of arguments differ from the signature; empty if they do not."""
         try:
+            self._require_names(kwargs)
             parsed(self.signature).bind(*args, **kwargs)
         except TypeError as error:
             return str(error)
         except AttributeError:  # the signature leaves out arguments
             pass
         return ""
+
+    def _require_names(self, kwargs: dict[str, Any]) -> None:
+        """Raises for a name that no argument has: what is missing then is of less interest."""
+        parameters = self._parameters.parameters
+        taken = {*parameters, *self.also, *_names_in(self.signature), *self.targets}
+        is_open = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if unknown := [] if is_open else [name for name in kwargs if name not in taken]:
+            raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
 
     def renamed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by the names of the signature."""

@@ -270,4 +270,6 @@ def stored_value(frame: Frame, element: ElementValue, value: Any) -> Any:
         what = f"{name}: Composite slot assignment expects value of type" if is_part else f"{name} holds"
         is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
         hint = "store one of its components" if is_component else error.hint
+        if isinstance(value, View):
+            hint = f"store one of its elements: it has {value.ndim} more ax{'i' if value.ndim == 1 else 'e'}s to index"
         raise KernelTypeError(f"{what} {dtype!r}, got {describe(value)}", hint=hint) from None
