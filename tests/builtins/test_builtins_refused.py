@@ -189,7 +189,7 @@ def test_refused(case):
         (lambda: wp.clamp(1.0, 0.0, max=2.0), "clamp: got an unexpected keyword argument 'max'"),
         (lambda: wp.sin(1.0, y=3.0), "sin: got an unexpected keyword argument 'y'"),
         (lambda: wp.clamp(1.0, high=2.0), "clamp: missing a required argument: 'low'"),
-        (lambda: wp.transform_point(point=wp.vec3(), m=wp.mat44()), "transform_point: got an unexpected keyword argument 'm'"),
+        (lambda: wp.transform_point(point=wp.vec3(), m=wp.mat44()), "transform_point: got an unexpected keyword"),
         (lambda: wp.quat_rotate(wp.quat(), wp.vec3(), 1.0), "quat_rotate: too many positional arguments"),
     ],
 )
