@@ -244,10 +244,10 @@ def line_of_user() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def warn(text: str) -> None:
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """A warning at the user's line."""
     frame = _frame_of_user()
-    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno)
 
 
 class _State:

@@ -51,7 +51,7 @@ def converted(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
         KernelValueError: `dtype` is of integers, and has not all of them.
     """
     if kind_of(dtype) == "int" and kind_of(values.dtype) in ("int", "float"):
-        least, most = _limits(dtype)
+        least, most = limits_of(dtype)
         exact = values if kind_of(values.dtype) == "int" else values.astype(np.float64)
         # As Python's numbers, which are compared exactly: 2**63 is no int64. NaN is neither.
         if exact.size and not (exact.min().item() >= least and exact.max().item() <= most):
@@ -65,6 +65,7 @@ def converted(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
 
 
 @functools.cache
-def _limits(dtype: np.dtype) -> tuple[int, int]:
+def limits_of(dtype: np.dtype) -> tuple[int, int]:
+    """Return the least and the largest integer of a type. NumPy takes 15 microseconds to say them."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)

@@ -140,6 +140,9 @@ def _run_given(
     """A launch with these arguments as they are: outside of JAX, in a capture, or in a callback."""
     scope = scope_now()
     if scope is HOST and has_no_threads(dim):
+        tape = recording.get() if is_recorded else None
+        if tape is not None:
+            tape.launched_on_none(*params)
         return
     if scope is HOST and capturing.get() is None:
         recent = None

@@ -30,6 +30,10 @@ class Recorder(Protocol):
         """Arrays that a copy or new contents are about to touch: derivatives are added to their gradients."""
         ...
 
+    def launched_on_none(self, *arrays: Any) -> None:
+        """Arrays of a launch without threads."""
+        ...
+
     def record_launch(self, op: Any) -> None:
         """A launch whose arguments fit."""
         ...

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.conversions import converted
+from jaxwarp.conversions import converted, limits_of
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
@@ -196,7 +196,10 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
     Raises:
         KernelTypeError, KernelValueError: it does not fit the field.
     """
-    where, dtype = f"struct {kind.__name__}: field {field.name}", field.type
+    dtype = field.type
+    if type(value) is HostValue and value.type == dtype:
+        return value.copy()
+    where = f"struct {kind.__name__}: field {field.name}"
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
     if (element := struct_in(dtype)) is not None and struct_of(type(value)) == element:
@@ -206,7 +209,7 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
     if isinstance(dtype, Aggregate) and value is None and is_strict:
         return HostValue.of(dtype, np.zeros(dtype.shape))
     if isinstance(value, (list, tuple)) and isinstance(dtype, Aggregate):
-        value = _from_sequence(where, dtype, value)
+        return HostValue.of(dtype, _from_sequence(where, dtype, value))
     if isinstance(value, np.ndarray) and isinstance(dtype, Mat) and value.shape == (dtype.size,):
         value = value.reshape(dtype.shape)  # row after row, as in a sequence
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not isinstance(dtype, (Array, Scalar)):
@@ -322,7 +325,8 @@ def _checked_number(where: str, dtype: Scalar, value: Any) -> Any:
         raise KernelTypeError(f"{where}: expected {dtype!r}, got {value!r}", hint=_hint(dtype))
     if not dtype.is_int:
         return value
-    if not np.iinfo(dtype.numpy).min <= value <= np.iinfo(dtype.numpy).max:
+    least, most = limits_of(dtype.numpy)
+    if not least <= value <= most:
         raise KernelValueError(f"{where}: expected a value of {dtype!r}, got {value!r}", hint="pass one that fits")
     # JAX reads integers of Python as int32.
     return value if -(2**31) <= value < 2**31 else dtype.numpy.type(value)

@@ -421,6 +421,27 @@ def doubled(x: wp.array[float]):
     x[i] = x[i] * x[i]
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_a_loss_that_only_a_launch_of_no_threads_writes(is_captured: bool):
+    """A step without contacts, say: the loss depends on nothing, and the step after it works as before."""
+    x, out = variable(), variable(np.zeros(1, np.float32))
+
+    def differentiate(count: int) -> None:
+        with wp.Tape() as tape:
+            wp.launch(total, dim=count, inputs=[x], outputs=[out])
+        tape.backward(out)
+
+    if is_captured:
+        with wp.ScopedCapture() as capture:
+            differentiate(0)
+        wp.capture_launch(capture.graph)
+    else:
+        differentiate(0)
+    np.testing.assert_array_equal(x.grad, np.zeros(5))
+    differentiate(3)
+    np.testing.assert_array_equal(x.grad, [1, 1, 1, 0, 0])
+
+
 @pytest.mark.release_mode("one of its programs is a race, on purpose")
 def test_refused():
     x, y = variable(), wp.zeros(5)

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 import jaxwarp as wp
 from jaxwarp import GraphMode, KernelError, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.programs import jax_callable as jax_callables
 
 X = np.arange(6, dtype=np.float32)
 
@@ -50,6 +51,23 @@ def accumulate(a: wp.array[float], total: wp.array[float]):
 
 def averaged(a):
     return 0.5 * a + 0.25 * (jnp.roll(a, -1) + jnp.roll(a, 1))
+
+
+def test_many_python_numbers_warn_at_the_call(monkeypatch: pytest.MonkeyPatch):
+    """A time step or a clock as a Python number compiles in every step, which took 80 milliseconds."""
+    monkeypatch.setattr(jax_callables, "_MAX_COMPILED", 2)
+
+    @jax_callable(outputs="out")
+    def scaled(a: wp.array[float], s: float, out: wp.array[float]):
+        wp.launch(scale, dim=a.shape, inputs=[a, s], outputs=[out])
+
+    for s in (1.0, 2.0, 1.0):
+        scaled(X, s)
+    with pytest.warns(wp.PerformanceWarning, match="scaled was compiled 2 times: .* numbers s compiles") as found:
+        np.testing.assert_array_equal(scaled(X, 3.0), 3 * X)
+    assert found[0].filename == __file__
+    for s in (4.0, 5.0, 6.0):
+        np.testing.assert_array_equal(scaled(X, jnp.float32(s)), s * X)
 
 
 def test_documented_program():

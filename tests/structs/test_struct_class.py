@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 import pprint
+import sys
 from typing import Any, ClassVar
 
 import jax
@@ -349,3 +350,22 @@ def test_matrices_of_flat_arrays_and_none_for_zero():
     np.testing.assert_array_equal(s.v, [0, 0, 0])
     s.on = 1
     assert s.on is True
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "most"), [("rest", wp.vec3(1.0, 2.0, 3.0), 20), ("frame", wp.mat22(), 20), ("n", 3, 27)]
+)
+def test_an_assignment_of_the_right_type_takes_few_calls(name: str, value: Any, most: int):
+    """Programs assign parameters in every step: 33 and 26 microseconds were 20 times what Warp takes."""
+    box = Spring() if name == "rest" else Body()
+    setattr(box, name, value)
+    calls = []
+    sys.setprofile(lambda frame, event, argument: calls.append(event) if event.endswith("call") else None)
+    try:
+        setattr(box, name, value)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) <= most, len(calls)
+    held = getattr(box, name)
+    assert held is not value or isinstance(value, int)
+    np.testing.assert_array_equal(held, value)

@@ -152,6 +152,7 @@ class Recording:
     """A record of the operations on arrays so far. Callers record an operation before it happens."""
 
     def __init__(self) -> None:
+        self._idle: list[Region] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -161,6 +162,11 @@ class Recording:
         self._settled: set[Any] = set()  # saved, or made by the tape
         self._read = Spans()
         self._checked: dict[Any, Region] = {}  # to hold at `backward` what they held at the end
+
+    def launched_on_none(self, *arrays: Any) -> None:
+        """Note arrays of a launch without threads: a loss may be one of them, with no derivatives."""
+        self.see(*arrays)
+        self._idle += [array.region for array in arrays if isinstance(array, HostArray)]
 
     def see(self, *arrays: Any) -> None:
         """Note arrays that are launched on, copied or filled. Derivatives are added to the gradients of those that have
@@ -174,6 +180,7 @@ class Recording:
         """A launch."""
         plan, regions = op.plan, op.regions
         if 0 in plan.launch.grid:
+            self.launched_on_none(*op.given)
             return
         if not op.is_plain:
             for argument, region in zip(plan.arguments, regions, strict=True):

@@ -278,7 +278,8 @@ class Tape(Recording):
             )
 
     def _seed_loss(self, loss: HostArray) -> None:
-        if not any(w.overlaps(loss.region) for op in reversed(self._ops) for w in op.writes):
+        is_written = any(w.overlaps(loss.region) for op in reversed(self._ops) for w in op.writes)
+        if not is_written and not any(region.overlaps(loss.region) for region in self._idle):
             raise KernelValueError(
                 "Tape.backward: loss: no recorded launch or copy writes it",
                 hint="launch inside of with tape:, and write to it there",
@@ -301,7 +302,7 @@ class Expected:
     that is launched."""
 
     def __init__(self, tape: Tape):
-        self.see = tape.see
+        self.see, self.launched_on_none = tape.see, tape.launched_on_none
         self.record_scope_begin, self.record_scope_end = tape.record_scope_begin, tape.record_scope_end
 
     def _refuse(self, *_: Any, **__: Any) -> None:

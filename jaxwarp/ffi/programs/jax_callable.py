@@ -13,9 +13,9 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, guarded, warn
 from jaxwarp.compat import is_tracing, is_x64_enabled
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, PerformanceWarning, did_you_mean
 from jaxwarp.ffi.checkify import raising
 from jaxwarp.ffi.programs.capture import CallableRecorder
 from jaxwarp.ffi.programs.declared import DeclaredFunction
@@ -339,8 +339,20 @@ class JaxCallable:
         if compiled is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
+                self._warn_of_numbers(is_static)
             compiled = self._compiled[key] = self._compile(values, is_static, options)
         return list((compiled.plain if is_tracing() else compiled.outside(*dynamic))(*dynamic))
+
+    def _warn_of_numbers(self, is_static: list[bool]) -> None:
+        """Warn that the call compiled many programs, if that may be because of Python numbers."""
+        names = [a.name for a, static in zip(self._inputs, is_static, strict=True) if static]
+        if names:
+            warn(
+                f"callable {self.__name__} was compiled {_MAX_COMPILED} times: each value of the Python numbers"
+                f" {', '.join(names)} compiles a program; hint: pass jax.numpy.float32(x) for a number that changes"
+                " often and that the function does not branch on",
+                PerformanceWarning,
+            )
 
     def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> _Compiled:
         """A compiled function of the arguments that are not static."""
