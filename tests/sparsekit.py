@@ -78,8 +78,8 @@ PROGRAMS = [*((SIZES[0], kind) for kind in KINDS), *zip(SIZES[1:], [*KINDS, KIND
 
 @st.composite
 def triplets(draw):
-    size, (block, dtype) = draw(st.sampled_from(PROGRAMS))
-    return random_triplets(draw(st.integers(0, 2**16)), *size, block, dtype)
+    (nrow, ncol, count), (block, dtype) = draw(st.sampled_from(PROGRAMS))
+    return random_triplets(draw(st.integers(0, 2**16)), nrow, ncol, count, block, dtype)
 
 
 def numpy(array):
