@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 from importlib import metadata
 from pathlib import Path
@@ -34,6 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_brief and tuple(map(int, metadata.version("jaxlib").split(".")[:2])) < (0, 11):
         os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}".strip()
     import jax
+
+    # JAX and compiled kernels keep half a million objects, which each full collection of garbage looks at: by Python's
+    # own limits that takes 5 to 10 % of the processor time of tests that compile. Tests of lifetimes call `gc.collect`.
+    gc.set_threshold(20_000, 10, 10)
 
     # Virtual devices for the tests of shard_map.
     jax.config.update("jax_num_cpu_devices", 8)

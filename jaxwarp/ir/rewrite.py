@@ -89,8 +89,12 @@ class Rewriter:
         self.copy(op)
 
     def copy(self, op: Op) -> None:
+        blocks = op.blocks
+        if not (blocks or self.fresh or self.params) and self.values.keys().isdisjoint(op.operands):
+            self.emit(op)  # as it is: so are most operations in most passes
+            return
         operands = self.all(op.operands)
-        blocks = tuple(self.block(b) for b in op.blocks)
+        blocks = tuple(self.block(b) for b in blocks)
         self.emit(rebuild(op, self.define(op.defined), operands, blocks, self.params))
 
 

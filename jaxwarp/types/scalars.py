@@ -114,7 +114,7 @@ class Scalar:
     @property
     def is_half(self) -> builtins.bool:
         """float16 and bfloat16: stored in 16 bits, computed in float32 and rounded after each operation."""
-        return self.is_float and self.bits == 16
+        return self.bits == 16 and self.kind == "float"
 
     @property
     def bytes(self) -> builtins.int:

@@ -40,11 +40,10 @@ def everywhere(kernel: Kernel, grid: tuple[int, ...], buffers: list[np.ndarray],
         got = [b.copy() for b in buffers]
         hostcuda.run_host(kernel, grid, got, bits, threads, block)
         for param, a, b in zip(kernel.params, got, expected, strict=True):
-            note = f"{param.name}, blocks of {block}\n{print_cuda(kernel, bits).source}"
-            if tolerance and b.dtype.kind == "f":
-                np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=note)
-            else:
-                assert same_values(a, b), f"{note}: got {a}, expected {b}"
+            is_near = tolerance and b.dtype.kind == "f"
+            is_right = np.allclose(a, b, rtol=tolerance, atol=tolerance) if is_near else same_values(a, b)
+            text = "" if is_right else print_cuda(kernel, bits).source
+            assert is_right, f"{param.name}, blocks of {block}: got {a}, expected {b}\n{text}"
 
 
 def reduction(kind: str, t: Scalar) -> Kernel:

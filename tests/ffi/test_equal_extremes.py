@@ -75,11 +75,9 @@ def operands_of(kernel, x, e):
         return square
     if kernel is elements_of_threads:
         return x * x[e]
-    found = []
-    for i in range(6):
-        found += [square[i]] * (i in mine) + [x[k] * x[i] for k in range(3)] * (e == 0)
-        found += [jnp.where(x[i] > 0.0, x[i] * 2.0, NAN)] * (i in mine)
-    return jnp.array(found)
+    each = jnp.stack([square, x[0] * x, x[1] * x, x[2] * x, jnp.where(x > 0.0, x * 2.0, NAN)], 1)
+    is_mine, is_first = np.isin(np.arange(6), mine), np.full(6, e == 0)
+    return each[np.stack([is_mine, is_first, is_first, is_first, is_mine], 1)]
 
 
 def reference(kernel, x, y):

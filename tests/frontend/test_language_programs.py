@@ -15,7 +15,7 @@ THREADS = 8
 
 
 # Programs are short enough to read as they come; shrinking one takes minutes.
-@settings(max_examples=60, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_program_does_what_python_does(source):
     scope = define(source)

@@ -133,6 +133,24 @@ def closest(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array2d[float]
     m, p = ids[i % ids.shape[0]], x[i]
     q = wp.mesh_query_point(m, p, 100.0)
     o[i, 0] = q.sign
+    o[i, 1] = float(wp.mesh_query_point_no_sign(m, p, 100.0).face)
+    o[i, 2] = wp.mesh_query_point_sign_normal(m, p, 100.0).sign
+    o[i, 3] = wp.mesh_query_point_sign_parity(m, p, 100.0, 3, 0.1).sign
+    o[i, 4] = float(wp.mesh_query_furthest_point_no_sign(m, p, 0.0).face)
+    for face in wp.mesh_query_aabb(m, p - wp.vec3(0.3, 0.3, 0.3), p + wp.vec3(0.3, 0.3, 0.3)):
+        o[i, 5] += float(face + 1)
+    for face in wp.mesh_query_sphere(m, p, 0.4):
+        o[i, 6] += float(face + 1)
+    for box in wp.bvh_query_sphere(wp.mesh_get_bvh(m), p, 0.4):
+        o[i, 7] += float(box + 1)
+
+
+@wp.kernel
+def parts(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array2d[float]):
+    i = wp.tid()
+    m = ids[i % ids.shape[0]]
+    q = wp.mesh_query_point_no_sign(m, x[i], 100.0)
+    o[i, 0] = float(q.face)
     if q.result:
         o[i, 1] = wp.dot(wp.mesh_eval_position(m, q.face, q.u, q.v), wp.vec3(1.0, 2.0, 3.0))
         o[i, 2] = wp.dot(wp.mesh_eval_velocity(m, q.face, q.u, q.v), wp.vec3(1.0, 2.0, 3.0))
@@ -140,16 +158,6 @@ def closest(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array2d[float]
         o[i, 4] = wp.dot(wp.mesh_get_point(m, i) + wp.mesh_get_velocity(m, i), wp.vec3(1.0, 2.0, 3.0))
         o[i, 5] = float(wp.mesh_get_index(m, i) + wp.mesh_get_group_root(m, 1))
         o[i, 6] = wp.mesh_get(m).points[i % 9][1] + wp.mesh_get(m).points[i % 9].z
-    o[i, 7] = float(wp.mesh_query_point_no_sign(m, p, 100.0).face)
-    o[i, 8] = wp.mesh_query_point_sign_normal(m, p, 100.0).sign
-    o[i, 9] = wp.mesh_query_point_sign_parity(m, p, 100.0, 3, 0.1).sign
-    o[i, 10] = float(wp.mesh_query_furthest_point_no_sign(m, p, 0.0).face)
-    for face in wp.mesh_query_aabb(m, p - wp.vec3(0.3, 0.3, 0.3), p + wp.vec3(0.3, 0.3, 0.3)):
-        o[i, 11] += float(face + 1)
-    for face in wp.mesh_query_sphere(m, p, 0.4):
-        o[i, 12] += float(face + 1)
-    for box in wp.bvh_query_sphere(wp.mesh_get_bvh(m), p, 0.4):
-        o[i, 13] += float(box + 1)
 
 
 @wp.kernel
@@ -184,6 +192,24 @@ def closest_of(mesh: wp.Mesh, x: wp.array[wp.vec3], o: wp.array2d[float]):
     m, p = mesh, x[i]
     q = wp.mesh_query_point(m, p, 100.0)
     o[i, 0] = q.sign
+    o[i, 1] = float(wp.mesh_query_point_no_sign(m, p, 100.0).face)
+    o[i, 2] = wp.mesh_query_point_sign_normal(m, p, 100.0).sign
+    o[i, 3] = wp.mesh_query_point_sign_parity(m, p, 100.0, 3, 0.1).sign
+    o[i, 4] = float(wp.mesh_query_furthest_point_no_sign(m, p, 0.0).face)
+    for face in wp.mesh_query_aabb(m, p - wp.vec3(0.3, 0.3, 0.3), p + wp.vec3(0.3, 0.3, 0.3)):
+        o[i, 5] += float(face + 1)
+    for face in wp.mesh_query_sphere(m, p, 0.4):
+        o[i, 6] += float(face + 1)
+    for box in wp.bvh_query_sphere(wp.mesh_get_bvh(m), p, 0.4):
+        o[i, 7] += float(box + 1)
+
+
+@wp.kernel
+def parts_of(mesh: wp.Mesh, x: wp.array[wp.vec3], o: wp.array2d[float]):
+    i = wp.tid()
+    m = mesh
+    q = wp.mesh_query_point_no_sign(m, x[i], 100.0)
+    o[i, 0] = float(q.face)
     if q.result:
         o[i, 1] = wp.dot(wp.mesh_eval_position(m, q.face, q.u, q.v), wp.vec3(1.0, 2.0, 3.0))
         o[i, 2] = wp.dot(wp.mesh_eval_velocity(m, q.face, q.u, q.v), wp.vec3(1.0, 2.0, 3.0))
@@ -191,16 +217,6 @@ def closest_of(mesh: wp.Mesh, x: wp.array[wp.vec3], o: wp.array2d[float]):
         o[i, 4] = wp.dot(wp.mesh_get_point(m, i) + wp.mesh_get_velocity(m, i), wp.vec3(1.0, 2.0, 3.0))
         o[i, 5] = float(wp.mesh_get_index(m, i) + wp.mesh_get_group_root(m, 1))
         o[i, 6] = wp.mesh_get(m).points[i % 9][1] + wp.mesh_get(m).points[i % 9].z
-    o[i, 7] = float(wp.mesh_query_point_no_sign(m, p, 100.0).face)
-    o[i, 8] = wp.mesh_query_point_sign_normal(m, p, 100.0).sign
-    o[i, 9] = wp.mesh_query_point_sign_parity(m, p, 100.0, 3, 0.1).sign
-    o[i, 10] = float(wp.mesh_query_furthest_point_no_sign(m, p, 0.0).face)
-    for face in wp.mesh_query_aabb(m, p - wp.vec3(0.3, 0.3, 0.3), p + wp.vec3(0.3, 0.3, 0.3)):
-        o[i, 11] += float(face + 1)
-    for face in wp.mesh_query_sphere(m, p, 0.4):
-        o[i, 12] += float(face + 1)
-    for box in wp.bvh_query_sphere(wp.mesh_get_bvh(m), p, 0.4):
-        o[i, 13] += float(box + 1)
 
 
 @wp.kernel
@@ -211,24 +227,26 @@ def winding_of(mesh: wp.Mesh, x: wp.array[wp.vec3], o: wp.array2d[float]):
     o[i, 1] = float(q.face)
 
 
-OF_ONE = {"rays": rays_of, "closest": closest_of, "winding": winding_of}
+OF_ONE = {"rays": rays_of, "closest": closest_of, "parts": parts_of, "winding": winding_of}
 X = np.random.default_rng(5).normal(size=(64, 3)).astype(np.float32)
 
 
-def some_meshes():
+def some_meshes(more):
+    """Meshes of several sizes and sources; `more`: one has velocities and groups, and so another type."""
     groups = wp.array(np.arange(len(F), dtype=np.int32) % 2, dtype=int)
     velocities = wp.array(P[::-1].copy(), dtype=wp.vec3)
+    parts = {"velocities": velocities, "groups": groups} if more else {}
     return [
         ball(0.5, support_winding_number=True),
-        ball(1.0, velocities=velocities, groups=groups, support_winding_number=True),
+        ball(1.0, **parts, support_winding_number=True),
         wp.Mesh(points=np.float32(1.5) * P, indices=F.ravel(), support_winding_number=True),
         wp.Mesh(points=jnp.asarray(2.0 * P, jnp.float32), indices=jnp.asarray(F), support_winding_number=True),
     ]
 
 
-@pytest.mark.parametrize(("kernel", "width"), [(rays, 8), (closest, 14), (winding, 2)])
+@pytest.mark.parametrize(("kernel", "width"), [(rays, 8), (closest, 8), (parts, 7), (winding, 2)])
 def test_queries_by_ids_are_those_of_the_meshes(kernel, width):
-    meshes, x = some_meshes(), wp.array(X, dtype=wp.vec3)
+    meshes, x = some_meshes(kernel is parts), wp.array(X, dtype=wp.vec3)
     mixed = wp.zeros((len(X), width), dtype=float)
     wp.launch(kernel, len(X), [ids_of(*meshes), x], [mixed])
     source = OF_ONE[kernel.name]

@@ -522,8 +522,8 @@ def test_orders_and_batches(name):
 def test_by_the_interpreter(name, monkeypatch):
     case = EXAMPLES[name].case()
     if name == "feeding":  # fewer iterations, in as many segments, which are shorter
-        monkeypatch.setattr(checkpoints, "LAYOUTS", {None: SlotLayout(3, 2, 1, 4)})
-        case.buffers[1] = case.buffers[1] - 176
+        monkeypatch.setattr(checkpoints, "LAYOUTS", {None: SlotLayout(2, 2, 1, 4)})
+        case.buffers[1] = case.buffers[1] - 188
     kit.check_adjoint(case)
     kit.check_adjoint_of_tangent(case)
 

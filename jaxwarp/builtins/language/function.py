@@ -215,6 +215,7 @@ def _counts_of(signature: inspect.Signature) -> tuple[float, float]:
     return (math.inf if any(p.default is inspect.Parameter.empty for p in named) else least), most
 
 
+@functools.cache
 def _names_in(signature: str) -> tuple[str, ...]:
     """The names of the arguments that a signature has by position."""
     arguments = ast.parse(f"def {signature.replace(', ...)', ')')}: ...").body[0]
