@@ -366,7 +366,6 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 
 **Derivatives and linear algebra.**
 
-- **Gradients of integers** do not exist: `requires_grad=True` has no effect on such an array. Warp keeps zeros.
 - **`a % b`**: the derivative with respect to b is the negated quotient, wherever it is defined. Warp's is 0.
 - **`svd2`, `svd3`**: the signs of vectors may differ from Warp's; the product is the same. **`eig3`** uses the
   symmetric part of the matrix and sorts the values. If values are equal, derivatives are finite: those of the part that

@@ -28,7 +28,7 @@ from jaxwarp.memory.region import Region, array_region, dense_region, dense_stri
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.memory.tokens import ArrayMark, InRecords, alike
-from jaxwarp.structs.records import has_floats, memory_axes
+from jaxwarp.structs.records import memory_axes
 from jaxwarp.types import (
     Array,
     Element,
@@ -375,14 +375,14 @@ class HostArray(LiveArray):
 
     @property
     def requires_grad(self) -> bool:
-        """True if the array has a gradient. Arrays of integers never have one, even if it was requested."""
+        """True if the array has a gradient. That of an array of integers is zeros: no tape adds to it."""
         return self._grad is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not value:
             self._grad = None
-        elif self._grad is None and has_floats(self.type.dtype):
+        elif self._grad is None:
             self._grad = self.new_like()
 
     def begin(self, requires_grad: bool) -> None:
@@ -393,7 +393,10 @@ class HostArray(LiveArray):
 
     @property
     def grad(self) -> HostArray | None:
-        """The array to which `Tape.backward` adds the derivative; None if no derivative is wanted."""
+        """The array to which `Tape.backward` adds the derivative; None if no derivative is wanted.
+
+        Of integers it stays zeros: nothing is added to it.
+        """
         if self._grad is not None:
             self._grad.owner.follow()
         return self._grad
