@@ -192,4 +192,3 @@ def _no_export(name: str, line: Loc | None) -> KernelValueError:
         line,
         hint="pass each object as an argument of its own",
     )
-
