@@ -104,10 +104,10 @@ def require_one_meaning(kernel: str, found: Sequence[tuple[str, Any, Any]]) -> N
     """
     meant: dict[Any, tuple[str, Any]] = {}
     for name, written, meaning in found:
-        variable, found_type = _open(written), struct_in(meaning) or meaning
-        first, other = meant.setdefault(variable, (name, found_type))
-        if isinstance(variable, typing.TypeVar) and found_type != other:
+        variable, own = _open(written), struct_in(meaning) or meaning
+        first, other = meant.setdefault(variable, (name, own))
+        if isinstance(variable, typing.TypeVar) and own != other:
             raise KernelTypeError(
-                f"kernel {kernel}: argument '{name}': {variable.__name__} is {other!r} for '{first}', got {found_type!r}",
+                f"kernel {kernel}: argument '{name}': {variable.__name__} is {other!r} for '{first}', got {own!r}",
                 hint="pass one type for both, or annotate with two type variables",
             )
