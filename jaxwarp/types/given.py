@@ -31,6 +31,11 @@ def given_types(places: Sequence[int], annotations: Sequence[Any], values: Seque
     )
 
 
+def is_open(annotation: object) -> builtins.bool:
+    """Return whether an annotation leaves open if the argument is an array, a vector or a number."""
+    return annotation is Any or isinstance(annotation, typing.TypeVar)
+
+
 def _open(annotation: object) -> Any:
     """Return what an annotation leaves open: `Any` or a type variable; None: nothing."""
     inner = annotation.array if isinstance(annotation, Indexed) else annotation

@@ -99,3 +99,14 @@ def test_a_type_variable_is_one_type_of_arrays():
     assert y.list() == [1.0, 1.0]
     with pytest.raises(KernelTypeError, match=r"T is array\[float32, 1\] for 'x', got array\[float64, 1\]"):
         wp.launch(copied_alike, 2, [x, wp.zeros(2, dtype=wp.float64)])
+
+
+def test_arrays_of_other_libraries_are_refused_for_any():
+    y = wp.zeros(3, dtype=float)
+    for x in (np.ones(3, np.float32), jnp.ones(3)):
+        with pytest.raises(
+            KernelTypeError, match="argument 'x' may be an array or a vector"
+        ):
+            wp.launch(doubled, 3, [x, y])
+    wp.launch(doubled, 3, [wp.vec3(1.0, 2.0, 3.0), y])
+    assert y.list() == [2.0, 4.0, 6.0]
