@@ -52,7 +52,6 @@ REFUSED = {
     "ipc_handle": "processes share no arrays; use multiprocessing.shared_memory and array(values, copy=False)",
     "is_transposed": "ask for is_contiguous, or compare strides",
     "memory_kind": _CPU,
-    "deleter": "it is called when no array has the memory any more; nobody needs to see it",
 }
 
 _MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
@@ -290,6 +289,11 @@ class HostArray(LiveArray):
     def capacity(self) -> int:
         """The bytes from its first element to the end of the last one."""
         return self._region.span[1] - self._region.address
+
+    @property
+    def deleter(self) -> Callable[[int, int], Any] | None:
+        """The function that the array's memory was given to be freed by; None if jaxwarp, or who made it, frees it."""
+        return getattr(self.owner.memory, "deleter", None)
 
     @property
     def pinned(self) -> bool:
