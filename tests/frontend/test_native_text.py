@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,8 +104,32 @@ def of_first_lane_on_gpus(x: float) -> float: ...
 def mixed(x: float) -> float: ...
 
 
-@wp.func_native("return x * x;", adj_snippet="adj_x += 2.0f * x * adj_ret;")
-def with_rule(x: float) -> float: ...
+@wp.func_native(
+    "return x * y;",
+    adj_snippet="""
+// other than the derivative: the rule is what counts
+float share = 0.5f * adj_ret;
+if (x > 2.0f) { adj_x += share * y; adj_x += share; } else { adj_x -= adj_ret; }
+adj_y += x * adj_ret;
+""",
+)
+def with_rule(x: float, y: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x = 2.0f * x * adj_ret;")
+def with_rule_that_sets(x: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x += adj_x + adj_ret;")
+def with_rule_that_reads(x: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x += adj_ret;")
+def with_rule_of_unknown(x: float): ...
+
+
+@wp.func_native("return x * x;", replay_snippet="return x;")
+def with_replay(x: float) -> float: ...
 
 
 def summed_in_python(x, n):
@@ -184,6 +210,25 @@ def test_derivative():
     assert math.isclose(x.grad.list()[0], -0.5 * 4.0**-1.5, rel_tol=1e-6)
 
 
+def test_rule():
+    @wp.kernel
+    def product(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+        i = wp.tid()
+        z[i] = with_rule(x[i], y[i])
+
+    x, y = (wp.array(v, dtype=float, requires_grad=True) for v in ([1.0, 3.0], [5.0, 7.0]))
+    z = wp.zeros(2, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(product, 2, [x, y, z])
+    assert z.list() == [5.0, 21.0]
+    tape.backward(grads={z: wp.array([1.0, 2.0], dtype=float)})
+    assert (x.grad.list(), y.grad.list()) == ([-1.0, 8.0], [1.0, 6.0])
+    call = wp.jax_kernel(product)
+    points = jnp.array([1.0, 3.0]), jnp.array([5.0, 7.0])
+    _, (moved,) = jax.jvp(call, points, (jnp.array([1.0, 2.0]), jnp.array([0.0, 1.0])))
+    assert moved.tolist() == [-1.0, 11.0]
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
@@ -191,7 +236,10 @@ def test_derivative():
         (of_first_lane, "__shfl_sync"),
         (of_pointer, r"\*"),
         (of_first_lane_on_gpus, "__shfl_sync"),
-        (with_rule, "a rule for its derivative"),
+        (with_rule_that_sets, "adj_x"),
+        (with_rule_that_reads, "adj_x"),
+        (with_rule_of_unknown, "a rule for its derivative, but no annotation of what it returns"),
+        (with_replay, "a text that stands for it"),
     ],
 )
 def test_other_text_is_refused_where_it_is_called(function, reason):

@@ -7,6 +7,7 @@ The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and 
 from __future__ import annotations
 
 import importlib
+import inspect
 import linecache
 import re
 import sys
@@ -60,37 +61,64 @@ class NotPlainError(Exception):
     """The text has something that is not of this kind."""
 
 
-def python_of(text: str, function: Any, rule: str | None = None) -> Callable[..., Any]:
+def python_of(text: str, function: Any) -> Callable[..., Any]:
     """Return a function of Python with the parameters of `function` and what C++ text does.
 
-    Args:
-        rule: the text of a derivative.
+    Raises:
+        NotPlainError: the text is not of this kind.
+    """
+    return _made(text, function, function.__name__, _parameters(function), {})
+
+
+def rule_of(text: str, function: Any) -> Callable[..., Any]:
+    """Return the rule for the derivative of `function`, as `func_grad` takes it, that C++ text is.
+
+    The text may add to `adj_x` of an argument x, and read `adj_ret`, the cotangent of what is returned.
 
     Raises:
-        NotPlainError: the text is not of this kind, or there is a rule.
+        NotPlainError: the text is not of this kind, or what the function returns has no annotation.
     """
-    if rule:
-        raise NotPlainError("a rule for its derivative")
+    types_of = _parameters(function)
+    if "return" not in function.__annotations__:
+        raise NotPlainError("a rule for its derivative, but no annotation of what it returns")
+    adjoints = {f"adj_{name}": name for name in types_of}
+    if adjoints.keys() & {*types_of, "adj_ret"}:
+        raise NotPlainError("arguments of the names of their adjoints")
+    types_of["adj_ret"] = function.__annotations__["return"]
+    return _made(text, function, f"adj_{function.__name__}", types_of, adjoints)
+
+
+def _parameters(function: Any) -> dict[str, Any]:
+    """Return the annotations of a function's parameters, in order; `Parameter.empty` where there is none."""
     if not isinstance(function, types.FunctionType):
         raise NotPlainError("no function")
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    bodies = [_Text(chosen, parameters).body() for chosen in _choices(_SPACE.sub(" ", text))]
-    annotations = dict(function.__annotations__)
-    scope: dict[str, Any] = {**function.__globals__, **{f"_type_{name}": t for name, t in annotations.items()}}
+    code, annotations = function.__code__, function.__annotations__
+    return {name: annotations.get(name, inspect.Parameter.empty) for name in code.co_varnames[: code.co_argcount]}
+
+
+def _made(
+    text: str, function: Any, name: str, parameters: dict[str, Any], adjoints: dict[str, str]
+) -> Callable[..., Any]:
+    """Return a function of these parameters; that of a rule returns nothing."""
+    bodies = [_Text(chosen, list(parameters), adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
+    annotations = {p: t for p, t in parameters.items() if t is not inspect.Parameter.empty}
+    if not adjoints and "return" in function.__annotations__:
+        annotations["return"] = function.__annotations__["return"]
+    scope: dict[str, Any] = {**function.__globals__, **{f"_type_{p}": t for p, t in annotations.items()}}
     scope |= {f"_{t.name}": t for t in (bool_, int32, int64, uint32, uint64, float32, float64)}
     scope |= {"_wp": sys.modules["jaxwarp"], "__name__": function.__module__}
     if any("_c." in line for line in bodies[-1]):
         scope["_c"] = importlib.import_module("jaxwarp.library.of_c")
-    written = {name: t if isinstance(t, str) else f"_type_{name}" for name, t in annotations.items()}
+    written = {p: t if isinstance(t, str) else f"_type_{p}" for p, t in annotations.items()}
     head = ", ".join(f"{p}: {written[p]}" if p in written else p for p in parameters)
     returned = f" -> {written['return']}" if "return" in written else ""
-    lines = [f"def {function.__name__}({head}){returned}:", *bodies[-1]]
-    file = f"<C++ of {function.__qualname__} {id(function):x}>"
+    lines = [f"def {name}({head}){returned}:", *bodies[-1]]
+    file = f"<C++ of {function.__qualname__} {id(function):x}{' adj' if adjoints else ''}>"
     linecache.cache[file] = (sum(map(len, lines)), None, [line + "\n" for line in lines], file)
     exec(compile("\n".join(lines) + "\n", file, "exec"), scope)
-    made = scope[function.__name__]
-    made.__defaults__, made.__doc__ = function.__defaults__, function.__doc__
+    made = scope[name]
+    if not adjoints:
+        made.__defaults__, made.__doc__ = function.__defaults__, function.__doc__
     return made
 
 
@@ -119,8 +147,8 @@ def _choices(text: str) -> list[str]:
 class _Text:
     """The reader of one text: statements as lines of Python, expressions as text of Python."""
 
-    def __init__(self, text: str, names: Sequence[str]):
-        self.names, self.place = set(names), 0
+    def __init__(self, text: str, names: Sequence[str], adjoints: dict[str, str]):
+        self.names, self.adjoints, self.place = set(names), adjoints, 0
         self.tokens: list[tuple[str, str]] = []
         at, text = 0, text.rstrip()
         while at < len(text):
@@ -231,6 +259,8 @@ class _Text:
             value = self.expression()
             return f"{name} = {value}" if t is None else f"{name} = _{t.name}({value})"
         operator = self.take()
+        if name in self.adjoints and operator in ("+=", "-="):
+            return f"_wp.adjoint[{self.adjoints[name]}] += {operator[0]}({self.expression()})"
         if operator in ("++", "--"):
             return f"{self.known(name)} {operator[0]}= 1"
         if operator not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="):
@@ -238,7 +268,7 @@ class _Text:
         return f"{self.known(name)} {operator} {self.expression()}"
 
     def new(self, name: str) -> None:
-        if not name.isidentifier() or name in self.names or name.startswith("_"):
+        if not name.isidentifier() or name in {*self.names, *self.adjoints} or name.startswith("_"):
             raise NotPlainError(name)
         self.names.add(name)
 
