@@ -79,7 +79,8 @@ def func(function: Any = None, /, **options: Any) -> Any:
 def func_native(
     snippet: str, adj_snippet: str | None = None, replay_snippet: str | None = None
 ) -> Callable[[Callable[..., Any]], Func | NativeFunc]:
-    """Takes Warp's functions in C++. One that computes with numbers alone is read as a function of the kernel language.
+    """Takes Warp's functions in C++. One that computes with numbers and elements of arrays is read as a function of the
+    kernel language.
 
     It may have declarations, assignments, `if`, `while`, `for`, `return`, and C's functions of floats. Where it has
     one text for CUDA and another one, both must be of this kind, and the other one runs. One that only waits for the

@@ -210,6 +210,56 @@ def test_derivative():
     assert math.isclose(x.grad.list()[0], -0.5 * 4.0**-1.5, rel_tol=1e-6)
 
 
+@wp.func_native("""
+for (int k = 0; k < n; k++) {
+    if (x[k] > 0.0f) { out[i] += x[k] * x[i]; }
+}
+seen[i] = n;
+seen[0]++;
+""")
+def gathered(x: wp.array[float], out: wp.array[float], seen: wp.array[int], i: int, n: int): ...
+
+
+@wp.func_native("return x[0];")
+def of_rows(x: wp.array2d[float]) -> float: ...
+
+
+@wp.func_native("return x[0] / x[1];")
+def of_small_integers(x: wp.array[wp.int8]) -> wp.int8: ...
+
+
+@wp.func_native("return x == nullptr;")
+def of_an_address(x: wp.array[float]) -> bool: ...
+
+
+def test_elements_of_arrays():
+    @wp.kernel
+    def all_of(x: wp.array[float], out: wp.array[float], seen: wp.array[int]):
+        gathered(x, out, seen, wp.tid(), 3)
+
+    x = wp.array([2.0, -1.0, 3.0], dtype=float, requires_grad=True)
+    out, seen = wp.zeros(3, requires_grad=True), wp.zeros(3, dtype=int)
+    with wp.Tape() as tape:
+        wp.launch(all_of, 3, [x, out, seen])
+    assert out.list() == [10.0, -5.0, 15.0]
+    assert seen.list()[1:] == [3, 3]
+    tape.backward(grads={out: wp.ones(3)})  # of (2 + 3) * (2 - 1 + 3) by each
+    assert x.grad.list() == [9.0, 5.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(of_rows, r"array\[float32, 2\]"), (of_small_integers, r"array\[int8, 1\]"), (of_an_address, "==")],
+)
+def test_other_arrays_are_refused(function, reason):
+    @wp.kernel
+    def called(a: wp.array[float], b: wp.array2d[float], c: wp.array[wp.int8], y: wp.array[float]):
+        y[0] = float(function(b if wp.static(function is of_rows) else a))
+
+    with pytest.raises(KernelTypeError, match=rf"is C\+\+ \(func_native\).*: {reason}"):
+        wp.launch(called, 1, [wp.zeros(2), wp.zeros((1, 1)), wp.zeros(2, dtype=wp.int8), wp.zeros(1)])
+
+
 def test_rule():
     @wp.kernel
     def product(x: wp.array[float], y: wp.array[float], z: wp.array[float]):

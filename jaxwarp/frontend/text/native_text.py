@@ -1,6 +1,7 @@
-"""Functions in C++ as functions of the kernel language: of numbers, without memory or other threads.
+"""Functions in C++ as functions of the kernel language: of numbers and of elements of arrays, without other threads.
 
-The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and calls of C's functions of numbers. Where
+The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and calls of C's functions of numbers, and
+`a[i]` of an argument that is annotated as an array with one axis. Where
 `__CUDA_ARCH__` chooses between two texts, both must be of this kind; the one for hosts is what is run.
 """
 
@@ -15,11 +16,11 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxwarp.types import bool_, float32, float64, int32, int64, uint32, uint64
+from jaxwarp.types import Array, Scalar, bool_, float32, float64, int32, int64, uint32, uint64
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<float>(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?)|(?P<int>0[xX][\da-fA-F]+|\d+)(?P<suffix>[uUlL]*)"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[<>=!]=|[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,(){}]))"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[<>=!]=|[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,(){}[\]]))"
 )
 _SPACE = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*pragma[^\n]*", re.S | re.M)
 _CHOICE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|endif)\b[ \t]*(.*?)[ \t]*$", re.M)
@@ -30,6 +31,7 @@ _TYPES = {
     "bool": bool_, "int": int32, "unsigned": uint32, "float": float32, "double": float64, "auto": None,
     "int32_t": int32, "uint32_t": uint32, "int64_t": int64, "uint64_t": uint64,
 }  # fmt: skip
+_EXACT = (bool_, int32, uint32, int64, uint64, float32, float64)  # C computes with others in wider types
 _WIDE = {"int": int64, "unsigned": uint64}
 _OF_FLOATS = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
@@ -89,18 +91,46 @@ def rule_of(text: str, function: Any) -> Callable[..., Any]:
 
 
 def _parameters(function: Any) -> dict[str, Any]:
-    """Return the annotations of a function's parameters, in order; `Parameter.empty` where there is none."""
+    """Return the annotations of a function's parameters, in order; `Parameter.empty` where there is none.
+
+    Raises:
+        NotPlainError: `function` is none of Python, or takes what the text cannot be about.
+    """
     if not isinstance(function, types.FunctionType):
         raise NotPlainError("no function")
     code, annotations = function.__code__, function.__annotations__
-    return {name: annotations.get(name, inspect.Parameter.empty) for name in code.co_varnames[: code.co_argcount]}
+    return {
+        name: _resolved(annotations.get(name, inspect.Parameter.empty), function)
+        for name in code.co_varnames[: code.co_argcount]
+    }
+
+
+def _resolved(annotation: Any, function: types.FunctionType) -> Any:
+    """Return an annotation, which may be text. Refuse types with which C computes in another one, and of other arrays.
+
+    Raises:
+        NotPlainError: the type is none that the text can be about.
+    """
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, function.__globals__)
+        except (NameError, AttributeError, SyntaxError, TypeError):
+            return annotation
+    is_array = isinstance(annotation, Array)
+    scalar = annotation.dtype if is_array else annotation
+    if (is_array and (annotation.ndim != 1 or scalar not in _EXACT)) or (
+        isinstance(scalar, Scalar) and scalar not in _EXACT
+    ):
+        raise NotPlainError(repr(annotation))
+    return annotation
 
 
 def _made(
     text: str, function: Any, name: str, parameters: dict[str, Any], adjoints: dict[str, str]
 ) -> Callable[..., Any]:
     """Return a function of these parameters; that of a rule returns nothing."""
-    bodies = [_Text(chosen, list(parameters), adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
+    arrays = [p for p, t in parameters.items() if isinstance(t, Array)]
+    bodies = [_Text(chosen, list(parameters), arrays, adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
     annotations = {p: t for p, t in parameters.items() if t is not inspect.Parameter.empty}
     if not adjoints and "return" in function.__annotations__:
         annotations["return"] = function.__annotations__["return"]
@@ -147,8 +177,8 @@ def _choices(text: str) -> list[str]:
 class _Text:
     """The reader of one text: statements as lines of Python, expressions as text of Python."""
 
-    def __init__(self, text: str, names: Sequence[str], adjoints: dict[str, str]):
-        self.names, self.adjoints, self.place = set(names), adjoints, 0
+    def __init__(self, text: str, names: Sequence[str], arrays: Sequence[str], adjoints: dict[str, str]):
+        self.names, self.arrays, self.adjoints, self.place = set(names), arrays, adjoints, 0
         self.tokens: list[tuple[str, str]] = []
         at, text = 0, text.rstrip()
         while at < len(text):
@@ -258,14 +288,17 @@ class _Text:
             self.take("=")
             value = self.expression()
             return f"{name} = {value}" if t is None else f"{name} = _{t.name}({value})"
+        name = self.element(name)
         operator = self.take()
         if name in self.adjoints and operator in ("+=", "-="):
             return f"_wp.adjoint[{self.adjoints[name]}] += {operator[0]}({self.expression()})"
+        if name in self.adjoints:
+            raise NotPlainError(f"{name} {operator}")
         if operator in ("++", "--"):
-            return f"{self.known(name)} {operator[0]}= 1"
+            return f"{name} {operator[0]}= 1"
         if operator not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="):
             raise NotPlainError(name)
-        return f"{self.known(name)} {operator} {self.expression()}"
+        return f"{name} {operator} {self.expression()}"
 
     def new(self, name: str) -> None:
         if not name.isidentifier() or name in {*self.names, *self.adjoints} or name.startswith("_"):
@@ -276,6 +309,15 @@ class _Text:
         if name not in self.names:
             raise NotPlainError(name)
         return name
+
+    def element(self, name: str) -> str:
+        """Read the index that follows the name of an array. Other names stand for numbers."""
+        if name in self.arrays and not self.adjoints:
+            self.take("[")
+            index = self.expression()
+            self.take("]")
+            return f"{name}[{index}]"
+        return name if name in self.adjoints else self.known(name)
 
     def expression(self) -> str:
         condition = self.binary(1)
@@ -335,7 +377,9 @@ class _Text:
                 given.append(self.expression())
             self.take(")")
             return _CALLS[text].format(", ".join(given))
-        return self.known(text)
+        if text in self.adjoints:
+            raise NotPlainError(text)
+        return self.element(text)
 
     def cast(self, is_bits: bool) -> str:
         """Read what follows the name of a cast; that of bits is one to a reference: `reinterpret_cast<int&>(x)`."""
