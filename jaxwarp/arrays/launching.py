@@ -412,11 +412,12 @@ def _require_no_copies(kernel: Kernel, params: Sequence[Any]) -> None:
     """
     for k in kernel.takes_structs:
         argument, value = kernel.arguments[k], params[k] if k < len(params) else None
-        if is_open(argument.annotation) and getattr(value, "shape", ()) and not isinstance(value, HostValue):
+        is_other = is_open(argument.annotation) and not isinstance(value, (HostValue, jax.core.Tracer))
+        if is_other and getattr(value, "shape", ()):
             name = argument.name
             raise KernelTypeError(
-                f"kernel {kernel.name}: argument '{name}' may be an array or a vector, and {type(value).__name__} is"
-                " none of jaxwarp",
+                f"kernel {kernel.name}: argument '{name}' has no type of its own, and {type(value).__name__} may stand"
+                " for an array or a vector",
                 hint=f"annotate it, {name}: array[float]; or pass jaxwarp.array({name}) or vec3(*{name})",
             )
 
