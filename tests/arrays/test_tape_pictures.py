@@ -96,7 +96,7 @@ def test_what_was_recorded(tmp_path):
     }
     with_gradient = {n for node, n in seen.nodes.items() if re.search(rf"{node} .*with a gradient", text)}
     assert with_gradient == {"x", "all.x", "all.m", "loss"}
-    assert 'tooltip="double, threads: (4,)"' in text
+    assert "tooltip=\"double, threads: (4,)\"" in text
 
 
 def test_how_it_is_drawn():

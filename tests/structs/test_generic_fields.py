@@ -104,9 +104,7 @@ def test_a_type_variable_is_one_type_of_arrays():
 def test_arrays_of_other_libraries_are_refused_for_any():
     y = wp.zeros(3, dtype=float)
     for x in (np.ones(3, np.float32), jnp.ones(3)):
-        with pytest.raises(
-            KernelTypeError, match="argument 'x' has no type of its own, and "
-        ):
+        with pytest.raises(KernelTypeError, match="argument 'x' has no type of its own, and "):
             wp.launch(doubled, 3, [x, y])
     wp.launch(doubled, 3, [wp.vec3(1.0, 2.0, 3.0), y])
     assert y.list() == [2.0, 4.0, 6.0]

@@ -192,3 +192,4 @@ def _no_export(name: str, line: Loc | None) -> KernelValueError:
         line,
         hint="pass each object as an argument of its own",
     )
+

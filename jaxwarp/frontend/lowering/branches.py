@@ -197,7 +197,9 @@ class _Join:
     def complete(self, name: str, blocks: list[list[ir.Op]]) -> None:
         """Gives some value to a variable that a side may not have set, and notes when it has its own."""
         found = [side.get(name) for side in self.sides]
-        known = [self._is_gone(name, k) or not (v is None or isinstance(v, Undefined)) for k, v in enumerate(found)]
+        known = [
+            self._is_gone(name, k) or not (v is None or isinstance(v, Undefined)) for k, v in enumerate(found)
+        ]
         given = [v.value if isinstance(v, Undefined) else v for v in found]
         if name in EXITS or not any(isinstance(v, Undefined) or v is None for v in found):
             return
