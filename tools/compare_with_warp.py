@@ -334,7 +334,7 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 - **None for an array**: a thread that uses an element of it fails as by an `assert`. If every thread does, jaxwarp
   refuses the launch. Warp reads address 0. An empty array counts as given: `if a:` is true.
 - **Native snippets** (`func_native`): jaxwarp translates C++ text that computes with numbers of 32 and 64 bits and with
-  elements `a[i]` of arrays with one axis: declarations, assignments, `if`, loops, `return`, and C's functions of floats.
+  elements `a[i]` of arrays with one axis: declarations, assignments, `if`, loops, `return`, C's functions of floats.
   If a snippet has another text for CUDA, that one must be of this kind too; it does not run. A kernel that calls any
   other text, or **`address_of`**, is refused. Snippets that only wait for the threads of a block are accepted. Write a
   `@func` instead, or use `register_ffi_callback`.
