@@ -27,6 +27,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp import compat
