@@ -312,6 +312,7 @@ class array(Generic[_T]):
     device: Any
     is_writable: builtins.bool
     capacity: int
+    deleter: Any
     pinned: builtins.bool
     retain_grad: builtins.bool
     requires_grad: builtins.bool

@@ -11,7 +11,7 @@ from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload
-from jaxwarp.frontend.text.native_text import NotPlainError, python_of
+from jaxwarp.frontend.text.native_text import NotPlainError, python_of, rule_of
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.kernel import KERNEL_OPTIONS, Kernel, require_options
@@ -79,11 +79,13 @@ def func(function: Any = None, /, **options: Any) -> Any:
 def func_native(
     snippet: str, adj_snippet: str | None = None, replay_snippet: str | None = None
 ) -> Callable[[Callable[..., Any]], Func | NativeFunc]:
-    """Takes Warp's functions in C++. One that computes with numbers alone is read as a function of the kernel language.
+    """Takes Warp's functions in C++. One that computes with numbers and elements of arrays is read as a function of the
+    kernel language.
 
     It may have declarations, assignments, `if`, `while`, `for`, `return`, and C's functions of floats. Where it has
     one text for CUDA and another one, both must be of this kind, and the other one runs. One that only waits for the
-    threads of a block is nothing, as a block is one thread. A kernel that calls any other one is refused.
+    threads of a block is nothing, as a block is one thread. A kernel that calls any other one is refused. The text of
+    a derivative is read in the same way: it may add to `adj_x` of each argument x, and read `adj_ret`.
 
     Args:
         snippet: the text of the function in C++.
@@ -103,15 +105,21 @@ def func_native(
 
     @boundary
     def decorate(function: Callable[..., Any]) -> Func | NativeFunc:
-        plain = function
+        plain, rule = function, None
         if not is_barrier:
             try:
-                plain = python_of(snippet, function, adj_snippet or replay_snippet)
+                if replay_snippet:
+                    raise NotPlainError("a text that stands for it")
+                plain = python_of(snippet, function)
+                rule = rule_of(adj_snippet, function) if adj_snippet else None
             except NotPlainError as error:
                 return NativeFunc(function.__name__, str(error))
         source = read_source(plain, "func", scope.f_locals)
-        made = Overload(source, read_parameters(source, "func"), read_return(source))
-        return Func(source.name, function.__qualname__, function.__module__, (made,))
+        overload = Overload(source, read_parameters(source, "func"), read_return(source))
+        made = Func(source.name, function.__qualname__, function.__module__, (overload,))
+        if rule is not None:
+            func_grad(made)(rule)
+        return made
 
     return decorate
 

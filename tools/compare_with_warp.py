@@ -333,10 +333,13 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
   a loop that had no iteration.
 - **None for an array**: a thread that uses an element of it fails as by an `assert`. If every thread does, jaxwarp
   refuses the launch. Warp reads address 0. An empty array counts as given: `if a:` is true.
-- **Native snippets** (`func_native`): jaxwarp translates C++ text that only computes with numbers: declarations,
-  assignments, `if`, loops, `return`, and C's functions of floats. If a snippet has another text for CUDA, that one must
-  be of this kind too; it does not run. A kernel that calls any other text, or **`address_of`**, is refused. Snippets
-  that only wait for the threads of a block are accepted. Write a `@func` instead, or use `register_ffi_callback`.
+- **Native snippets** (`func_native`): jaxwarp translates C++ text that computes with numbers of 32 and 64 bits and with
+  elements `a[i]` of arrays with one axis: declarations, assignments, `if`, loops, `return`, C's functions of floats.
+  If a snippet has another text for CUDA, that one must be of this kind too; it does not run. A kernel that calls any
+  other text, or **`address_of`**, is refused. Snippets that only wait for the threads of a block are accepted. Write a
+  `@func` instead, or use `register_ffi_callback`.
+- **Derivatives of native snippets**: the text of one (`adj_snippet`) may add to `adj_x` of a number x, and read
+  `adj_ret`. Without it the derivative is that of the snippet; Warp's is 0.
 - **Slices** of vectors and matrices have constant bounds, because the length of a slice is part of its type.
 - **Parts of parts**: `m[0].y = 9.0` and `t.p.x += 1.0` change the matrix and the transform. Warp changes a copy, which
   is lost. The derivative of `v.y *= v[0]` with respect to `v.y` is `v[0]`; Warp's is another number.
@@ -366,7 +369,6 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 
 **Derivatives and linear algebra.**
 
-- **Gradients of integers** do not exist: `requires_grad=True` has no effect on such an array. Warp keeps zeros.
 - **`a % b`**: the derivative with respect to b is the negated quotient, wherever it is defined. Warp's is 0.
 - **`svd2`, `svd3`**: the signs of vectors may differ from Warp's; the product is the same. **`eig3`** uses the
   symmetric part of the matrix and sorts the values. If values are equal, derivatives are finite: those of the part that

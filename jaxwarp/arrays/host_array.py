@@ -28,7 +28,7 @@ from jaxwarp.memory.region import Region, array_region, dense_region, dense_stri
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.memory.tokens import ArrayMark, InRecords, alike
-from jaxwarp.structs.records import has_floats, memory_axes
+from jaxwarp.structs.records import memory_axes
 from jaxwarp.types import (
     Array,
     Element,
@@ -52,7 +52,6 @@ REFUSED = {
     "ipc_handle": "processes share no arrays; use multiprocessing.shared_memory and array(values, copy=False)",
     "is_transposed": "ask for is_contiguous, or compare strides",
     "memory_kind": _CPU,
-    "deleter": "it is called when no array has the memory any more; nobody needs to see it",
 }
 
 _MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
@@ -292,6 +291,11 @@ class HostArray(LiveArray):
         return self._region.span[1] - self._region.address
 
     @property
+    def deleter(self) -> Callable[[int, int], Any] | None:
+        """The function that the array's memory was given to be freed by; None if jaxwarp, or who made it, frees it."""
+        return getattr(self.owner.memory, "deleter", None)
+
+    @property
     def pinned(self) -> bool:
         """True if the array is in pinned host memory, which GPUs copy to and from directly."""
         return isinstance(self.owner.memory, Pinned)
@@ -375,14 +379,14 @@ class HostArray(LiveArray):
 
     @property
     def requires_grad(self) -> bool:
-        """True if the array has a gradient. Arrays of integers never have one, even if it was requested."""
+        """True if the array has a gradient. That of an array of integers is zeros: no tape adds to it."""
         return self._grad is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not value:
             self._grad = None
-        elif self._grad is None and has_floats(self.type.dtype):
+        elif self._grad is None:
             self._grad = self.new_like()
 
     def begin(self, requires_grad: bool) -> None:
@@ -393,7 +397,10 @@ class HostArray(LiveArray):
 
     @property
     def grad(self) -> HostArray | None:
-        """The array to which `Tape.backward` adds the derivative; None if no derivative is wanted."""
+        """The array to which `Tape.backward` adds the derivative; None if no derivative is wanted.
+
+        Of integers it stays zeros: nothing is added to it.
+        """
         if self._grad is not None:
             self._grad.owner.follow()
         return self._grad

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -240,6 +240,9 @@ def _copies() -> tuple[Kernel, Kernel]:
 class IndexedAnnotation:
     """`indexedarray`, `indexedarray1d` to `indexedarray4d`: `indexedarray(a, [indices, None])` is a part of an array,
     `indexedarray[float]` and `indexedarray(dtype=float, ndim=2)` are annotations of arguments that take one."""
+
+    is_type_of_arrays: ClassVar[bool] = True
+    """For `types.type_is_array`."""
 
     def __init__(self, name: str, ndim: int | None):
         self._name, self._ndim = name, ndim

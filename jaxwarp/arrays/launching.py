@@ -27,6 +27,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp import compat
@@ -65,6 +66,7 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, handled, meant, struct_in, struct_of
+from jaxwarp.types.given import is_open
 
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, HostValue, Held, np.ndarray, int, float, bool))
@@ -85,9 +87,6 @@ class Target(NamedTuple):
 NOWHERE = Target(None, None)
 
 
-NOWHERE = Target(None, None)
-
-
 def run_launch(
     kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
 ) -> None:
@@ -96,6 +95,8 @@ def run_launch(
     if scope_now() is None:
         _run_traced(kernel, given, dim, params, block_dim)
         return
+    if kernel.takes_structs:
+        _require_no_copies(given, params)
     if given.found.looks_up is False:
         _run_given(given, dim, params, block_dim, is_recorded, target)
         return
@@ -405,6 +406,24 @@ def _capture(
         play = partial(launch_at_once, kernel, dim, kept, block_dim, is_recorded, target)
     objects = [meant(value) for value in params if handled(value)]
     HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given), objects)
+
+
+def _require_no_copies(kernel: Kernel, params: Sequence[Any]) -> None:
+    """Refuse arrays of other libraries where an annotation leaves open what they are.
+
+    Raises:
+        KernelTypeError: the kernel would read one as a vector, and write to a copy.
+    """
+    for k in kernel.takes_structs:
+        argument, value = kernel.arguments[k], params[k] if k < len(params) else None
+        is_other = is_open(argument.annotation) and not isinstance(value, (HostValue, jax.core.Tracer))
+        if is_other and getattr(value, "shape", ()):
+            name = argument.name
+            raise KernelTypeError(
+                f"kernel {kernel.name}: argument '{name}' has no type of its own, and {type(value).__name__} may stand"
+                " for an array or a vector",
+                hint=f"annotate it, {name}: array[float]; or pass jaxwarp.array({name}) or vec3(*{name})",
+            )
 
 
 def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:

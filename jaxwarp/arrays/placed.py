@@ -19,6 +19,7 @@ class _Foreign:
     """Stands for memory of somebody else's: when no array has it any more, its deleter is called."""
 
     def __init__(self, deleter: Callable[[int, int], Any] | None, address: int, size: int):
+        self.deleter = deleter
         if deleter is not None:
             weakref.finalize(self, deleter, address, size)
 

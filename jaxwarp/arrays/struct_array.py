@@ -16,7 +16,7 @@ from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import fresh
-from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
+from jaxwarp.structs.records import as_record, as_records, instance_of, memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct, field_type, struct_of
 from jaxwarp.unlocked import cached_property
 
@@ -40,7 +40,7 @@ class StructArray(HostArray):
         type_, region, found = self._places.get(name) or self._place(name)
         part = array_at(self.name, type_, region, self.is_writable)
         part.whole = self if self.whole is None else self.whole
-        if self._grad is not None and has_floats(type_.dtype):
+        if self._grad is not None:
             assert isinstance(self._grad, StructArray)
             part._grad = self._grad.field(name)
         if isinstance(part, StructArray):

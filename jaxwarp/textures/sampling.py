@@ -14,7 +14,7 @@ from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.textures.addressing import CLOSEST, LINEAR, Cell, cell_of
-from jaxwarp.textures.blending import blend, blend_eight, blend_four
+from jaxwarp.textures.blending import mixed, mixed_eight, mixed_four
 from jaxwarp.textures.texture import Texture1D, Texture2D, Texture3D
 
 # Texels
@@ -56,80 +56,49 @@ def decoded(value: wp.uint32) -> float:
 
 
 @wp.func
-def texel(texels: wp.array2d[Any], at: int, channel: int, is_there: bool) -> float:
+def number(texels: wp.array2d[Any], at: int, channel: int, is_there: bool) -> float:
     """A number of a texel; 0 of a border, and of a channel that there is not."""
     channels = texels.shape[1]
     value = decoded(texels[at, wp.min(channel, channels - 1)])
     return value if is_there and channel < channels else 0.0
 
 
-# A channel of a sample
+@wp.func
+def number(texels: wp.array2d[Any], at: int, channel: int, is_there: bool) -> float:
+    """A number of a texel; 0 of a border, and of a channel that there is not."""
+    channels = texels.shape[1]
+    value = decoded(texels[at, wp.min(channel, channels - 1)])
+    return value if is_there and channel < channels else 0.0
 
 
 @wp.func
-def line(texels: wp.array2d[Any], x: Cell, start: int, channel: int, is_there: bool, is_linear: bool):
-    """The two texels of a row that are around a place; of the closest, only the first."""
-    first = texel(texels, start + x.first, channel, x.has_first and is_there)
-    second = 0.0
-    if is_linear:
-        second = texel(texels, start + x.second, channel, x.has_second and is_there)
-    return first, second
+def texel(texels: wp.array2d[Any], at: int, is_there: bool, zero: float) -> float:
+    return number(texels, at, 0, is_there)
 
 
 @wp.func
-def channel_of(tex: Texture1D, level: wp.vec4i, x: Cell, y: Cell, z: Cell, channel: int) -> float:
-    is_linear = tex.filter_mode == LINEAR
-    a, b = line(tex.texels, x, level[3], channel, True, is_linear)
-    return blend(a, b, x.share) if is_linear else a + x.share
-
-
-@wp.func
-def channel_of(tex: Texture2D, level: wp.vec4i, x: Cell, y: Cell, z: Cell, channel: int) -> float:
-    is_linear = tex.filter_mode == LINEAR
-    a, b = line(tex.texels, x, level[3] + y.first * level[0], channel, y.has_first, is_linear)
-    value = a + x.share + y.share
-    if is_linear:
-        c, d = line(tex.texels, x, level[3] + y.second * level[0], channel, y.has_second, True)
-        value = blend_four(a, b, c, d, x.share, y.share)
+def texel(texels: wp.array2d[Any], at: int, is_there: bool, zero: Any):
+    value = zero
+    for i in range(len(zero)):
+        value[i] = number(texels, at, i, is_there)
     return value
 
 
 @wp.func
-def channel_of(tex: Texture3D, level: wp.vec4i, x: Cell, y: Cell, z: Cell, channel: int) -> float:
-    is_linear = tex.filter_mode == LINEAR
-    near = level[3] + z.first * level[0] * level[1]
-    a, b = line(tex.texels, x, near + y.first * level[0], channel, y.has_first and z.has_first, is_linear)
-    value = a + x.share + y.share + z.share
-    if is_linear:
-        far = level[3] + z.second * level[0] * level[1]
-        c, d = line(tex.texels, x, near + y.second * level[0], channel, y.has_second and z.has_first, True)
-        e, f = line(tex.texels, x, far + y.first * level[0], channel, y.has_first and z.has_second, True)
-        g, h = line(tex.texels, x, far + y.second * level[0], channel, y.has_second and z.has_second, True)
-        value = blend_eight(a, b, c, d, e, f, g, h, x.share, y.share, z.share)
+def raised(a: float, share: float) -> float:
+    """Return the value of the closest texel. The share is 0, or NaN where the place is."""
+    return a + share
+
+
+@wp.func
+def raised(a: Any, share: float):
+    value = a
+    for i in range(len(a)):
+        value[i] = a[i] + share
     return value
 
 
-@wp.func
-def channels_of(tex: Any, level: wp.vec4i, x: Cell, y: Cell, z: Cell, zero: float) -> float:
-    return channel_of(tex, level, x, y, z, 0)
-
-
-@wp.func
-def channels_of(tex: Any, level: wp.vec4i, x: Cell, y: Cell, z: Cell, zero: wp.vec2) -> wp.vec2:
-    return wp.vec2(channel_of(tex, level, x, y, z, 0), channel_of(tex, level, x, y, z, 1))
-
-
-@wp.func
-def channels_of(tex: Any, level: wp.vec4i, x: Cell, y: Cell, z: Cell, zero: wp.vec4) -> wp.vec4:
-    return wp.vec4(
-        channel_of(tex, level, x, y, z, 0),
-        channel_of(tex, level, x, y, z, 1),
-        channel_of(tex, level, x, y, z, 2),
-        channel_of(tex, level, x, y, z, 3),
-    )
-
-
-# A level, and what is between two
+# A level, and the value between two
 
 
 @wp.func
@@ -149,34 +118,54 @@ def inwards(tex: Any, level: wp.vec4i, w: float) -> Cell:
 
 @wp.func
 def of_level(tex: Texture1D, level: wp.vec4i, place: float, zero: Any):
-    return channels_of(tex, level, across(tex, level, place), Cell(), Cell(), zero)
+    x = across(tex, level, place)
+    a = texel(tex.texels, level[3] + x.first, x.has_first, zero)
+    value = raised(a, x.share)
+    if tex.filter_mode == LINEAR:
+        b = texel(tex.texels, level[3] + x.second, x.has_second, zero)
+        value = mixed(a, b, x.share)
+    return value
 
 
 @wp.func
 def of_level(tex: Texture2D, level: wp.vec4i, place: wp.vec2, zero: Any):
-    return channels_of(tex, level, across(tex, level, place[0]), down(tex, level, place[1]), Cell(), zero)
+    x = across(tex, level, place[0])
+    y = down(tex, level, place[1])
+    row = level[3] + y.first * level[0]
+    a = texel(tex.texels, row + x.first, x.has_first and y.has_first, zero)
+    value = raised(a, x.share + y.share)
+    if tex.filter_mode == LINEAR:
+        next_row = level[3] + y.second * level[0]
+        b = texel(tex.texels, row + x.second, x.has_second and y.has_first, zero)
+        c = texel(tex.texels, next_row + x.first, x.has_first and y.has_second, zero)
+        d = texel(tex.texels, next_row + x.second, x.has_second and y.has_second, zero)
+        value = mixed_four(a, b, c, d, x.share, y.share)
+    return value
 
 
 @wp.func
 def of_level(tex: Texture3D, level: wp.vec4i, place: wp.vec3, zero: Any):
     x = across(tex, level, place[0])
     y = down(tex, level, place[1])
-    return channels_of(tex, level, x, y, inwards(tex, level, place[2]), zero)
-
-
-@wp.func
-def mixed(a: float, b: float, x: float) -> float:
-    return blend(a, b, x)
-
-
-@wp.func
-def mixed(a: wp.vec2, b: wp.vec2, x: float) -> wp.vec2:
-    return wp.vec2(blend(a[0], b[0], x), blend(a[1], b[1], x))
-
-
-@wp.func
-def mixed(a: wp.vec4, b: wp.vec4, x: float) -> wp.vec4:
-    return wp.vec4(blend(a[0], b[0], x), blend(a[1], b[1], x), blend(a[2], b[2], x), blend(a[3], b[3], x))
+    z = inwards(tex, level, place[2])
+    near = level[3] + z.first * level[0] * level[1]
+    row = near + y.first * level[0]
+    a = texel(tex.texels, row + x.first, x.has_first and y.has_first and z.has_first, zero)
+    value = raised(a, x.share + y.share + z.share)
+    if tex.filter_mode == LINEAR:
+        next_row = near + y.second * level[0]
+        far = level[3] + z.second * level[0] * level[1]
+        far_row = far + y.first * level[0]
+        last_row = far + y.second * level[0]
+        b = texel(tex.texels, row + x.second, x.has_second and y.has_first and z.has_first, zero)
+        c = texel(tex.texels, next_row + x.first, x.has_first and y.has_second and z.has_first, zero)
+        d = texel(tex.texels, next_row + x.second, x.has_second and y.has_second and z.has_first, zero)
+        e = texel(tex.texels, far_row + x.first, x.has_first and y.has_first and z.has_second, zero)
+        f = texel(tex.texels, far_row + x.second, x.has_second and y.has_first and z.has_second, zero)
+        g = texel(tex.texels, last_row + x.first, x.has_first and y.has_second and z.has_second, zero)
+        h = texel(tex.texels, last_row + x.second, x.has_second and y.has_second and z.has_second, zero)
+        value = mixed_eight(a, b, c, d, e, f, g, h, x.share, y.share, z.share)
+    return value
 
 
 @wp.func
@@ -186,11 +175,10 @@ def of_levels(tex: Any, place: Any, lod: float, zero: Any):
     detail = wp.float32(0.0)
     if lod >= 0.0:
         detail = float(last) if lod > float(last) else lod
-    if tex.mip_filter_mode == CLOSEST:
-        return of_level(tex, tex.levels[int(wp.floor(detail + 0.5))], place, zero)
-    first = int(wp.floor(detail))
+    is_closest = tex.mip_filter_mode == CLOSEST
+    first = int(wp.floor(detail + 0.5 if is_closest else detail))
     value = of_level(tex, tex.levels[first], place, zero)
-    if lod >= 0.0 and first < last:
+    if not is_closest and lod >= 0.0 and first < last:
         value = mixed(value, of_level(tex, tex.levels[first + 1], place, zero), detail - wp.floor(detail))
     return value
 

@@ -1,4 +1,4 @@
-"""The meaning of annotations that leave a type open, for given structs, arrays of structs and indexed arrays."""
+"""The meaning of annotations that leave a type open, for given structs, arrays, and indexed arrays."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def given_types(places: Sequence[int], annotations: Sequence[Any], values: Seque
     )
 
 
+def is_open(annotation: object) -> builtins.bool:
+    """Return whether an annotation leaves open if the argument is an array, a vector or a number."""
+    return annotation is Any or isinstance(annotation, typing.TypeVar)
+
+
 def _open(annotation: object) -> Any:
     """Return what an annotation leaves open: `Any` or a type variable; None: nothing."""
     inner = annotation.array if isinstance(annotation, Indexed) else annotation
@@ -53,12 +58,21 @@ def _given(annotation: object, value: object) -> Any:
     struct = struct_of(type(value))
     array = annotation.array if isinstance(annotation, Indexed) else annotation
     if not isinstance(array, Array):
-        return struct
+        return struct or _type_of_array(value)
     if isinstance(struct, Indexed):
         return struct if struct.array.ndim == array.ndim else None
     element = struct if struct is not None else getattr(value, "dtype", None)
     is_records = isinstance(element, Struct) and not isinstance(annotation, Indexed)
     return Array(element, array.ndim) if is_records else None
+
+
+def _type_of_array(value: object) -> Array | None:
+    """Return the type of an array of jaxwarp; None: of other values, which are taken for numbers and vectors.
+
+    The kernel would write to a vector of its own, and an array stay as it is.
+    """
+    found = getattr(value, "type", None)
+    return found if isinstance(found, Array) and found.ndim else None
 
 
 def _with_handles(struct: Struct, value: Any) -> Struct | None:
@@ -88,17 +102,17 @@ def _like(annotation: Any, annotations: Sequence[Any], values: Sequence[Any]) ->
 
 
 def require_one_meaning(kernel: str, found: Sequence[tuple[str, Any, Any]]) -> None:
-    """Raises if a type variable means two structs.
+    """Raises if a type variable means two types.
 
     Args:
         found: the names of arguments, how they are annotated, and what that means.
     """
     meant: dict[Any, tuple[str, Any]] = {}
     for name, written, meaning in found:
-        variable, struct = _open(written), struct_in(meaning)
-        first, other = meant.setdefault(variable, (name, struct))
-        if isinstance(variable, typing.TypeVar) and struct != other:
+        variable, own = _open(written), struct_in(meaning) or meaning
+        first, other = meant.setdefault(variable, (name, own))
+        if isinstance(variable, typing.TypeVar) and own != other:
             raise KernelTypeError(
-                f"kernel {kernel}: argument '{name}': {variable.__name__} is {other!r} for '{first}', got {struct!r}",
-                hint="pass one struct for both, or annotate with two type variables",
+                f"kernel {kernel}: argument '{name}': {variable.__name__} is {other!r} for '{first}', got {own!r}",
+                hint="pass one type for both, or annotate with two type variables",
             )

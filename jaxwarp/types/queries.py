@@ -103,8 +103,8 @@ def type_is_struct(t: Any) -> bool:
 
 
 def type_is_array(t: Any) -> bool:
-    """Return whether a type is an array annotation."""
-    return isinstance(t, Array)
+    """Return whether a type is an array annotation, or makes ones: `array`, `array2d`, `indexedarray`."""
+    return isinstance(t, Array) or getattr(type(t), "is_type_of_arrays", False)
 
 
 def type_is_tile(t: Any) -> bool:

@@ -141,6 +141,10 @@ def test_memory_by_its_address():
 def test_a_deleter_is_called_when_nobody_has_the_memory():
     memory, deleted = np.zeros(6, np.float32), []
     array: Any = wp.array(ptr=memory.ctypes.data, shape=6, dtype=float, deleter=lambda *given: deleted.append(given))
+    assert wp.zeros(3).deleter is None
+    assert array[2:4].deleter(0, 0) is None
+    assert deleted == [(0, 0)]
+    deleted.clear()
     part = array[2:4].numpy()
     del array
     gc.collect()

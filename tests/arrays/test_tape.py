@@ -461,6 +461,10 @@ def test_refused():
         wp.launch(square, 5, [x], [y])
         loss = wp.zeros(1)
         wp.launch(total, 5, [y], [loss])
+    with pytest.raises(KernelTypeError, match="loss: integers have no derivatives"):
+        wp.Tape().backward(wp.zeros(1, dtype=int, requires_grad=True))
+    with pytest.raises(KernelTypeError, match="grads: integers have no derivatives"):
+        wp.Tape().backward(grads={(n := wp.zeros(1, dtype=int)): n})
     with pytest.raises(KernelValueError, match="loss: expected an array with requires_grad=True"):
         tape.backward(loss)
     with pytest.raises(KernelValueError, match="has no gradient to keep"):
@@ -1044,3 +1048,22 @@ def test_a_derivative_that_cannot_be_had_changes_no_gradient():
     with pytest.raises(DifferentiationError, match="the kernel reads x and writes it"):
         tape.backward()
     assert (x.grad.list(), y.grad.list()) == ([0.0] * 5, [1.0] * 5)
+
+
+@wp.kernel
+def gather_chosen(x: wp.array(dtype=float), chosen: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 2.0 * x[chosen[i]]
+    chosen[i] = 0
+
+
+def test_gradients_of_integers_stay_zero():
+    x, y = (wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True) for _ in range(2))
+    chosen = wp.array([2, 2, 1], dtype=int, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(gather_chosen, 3, [x, chosen], [y])
+    tape.backward(grads={y: wp.ones(3)})
+    assert x.grad.list() == [0.0, 2.0, 4.0]
+    assert tape.gradients[chosen].list() == [0, 0, 0]
+    tape.zero()
+    assert x.grad.list() == [0.0, 0.0, 0.0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,8 +104,32 @@ def of_first_lane_on_gpus(x: float) -> float: ...
 def mixed(x: float) -> float: ...
 
 
-@wp.func_native("return x * x;", adj_snippet="adj_x += 2.0f * x * adj_ret;")
-def with_rule(x: float) -> float: ...
+@wp.func_native(
+    "return x * y;",
+    adj_snippet="""
+// other than the derivative: the rule is what counts
+float share = 0.5f * adj_ret;
+if (x > 2.0f) { adj_x += share * y; adj_x += share; } else { adj_x -= adj_ret; }
+adj_y += x * adj_ret;
+""",
+)
+def with_rule(x: float, y: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x = 2.0f * x * adj_ret;")
+def with_rule_that_sets(x: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x += adj_x + adj_ret;")
+def with_rule_that_reads(x: float) -> float: ...
+
+
+@wp.func_native("return x * x;", adj_snippet="adj_x += adj_ret;")
+def with_rule_of_unknown(x: float): ...
+
+
+@wp.func_native("return x * x;", replay_snippet="return x;")
+def with_replay(x: float) -> float: ...
 
 
 def summed_in_python(x, n):
@@ -184,6 +210,75 @@ def test_derivative():
     assert math.isclose(x.grad.list()[0], -0.5 * 4.0**-1.5, rel_tol=1e-6)
 
 
+@wp.func_native("""
+for (int k = 0; k < n; k++) {
+    if (x[k] > 0.0f) { out[i] += x[k] * x[i]; }
+}
+seen[i] = n;
+seen[0]++;
+""")
+def gathered(x: wp.array[float], out: wp.array[float], seen: wp.array[int], i: int, n: int): ...
+
+
+@wp.func_native("return x[0];")
+def of_rows(x: wp.array2d[float]) -> float: ...
+
+
+@wp.func_native("return x[0] / x[1];")
+def of_small_integers(x: wp.array[wp.int8]) -> wp.int8: ...
+
+
+@wp.func_native("return x == nullptr;")
+def of_an_address(x: wp.array[float]) -> bool: ...
+
+
+def test_elements_of_arrays():
+    @wp.kernel
+    def all_of(x: wp.array[float], out: wp.array[float], seen: wp.array[int]):
+        gathered(x, out, seen, wp.tid(), 3)
+
+    x = wp.array([2.0, -1.0, 3.0], dtype=float, requires_grad=True)
+    out, seen = wp.zeros(3, requires_grad=True), wp.zeros(3, dtype=int)
+    with wp.Tape() as tape:
+        wp.launch(all_of, 3, [x, out, seen])
+    assert out.list() == [10.0, -5.0, 15.0]
+    assert seen.list()[1:] == [3, 3]
+    tape.backward(grads={out: wp.ones(3)})  # of (2 + 3) * (2 - 1 + 3) by each
+    assert x.grad.list() == [9.0, 5.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(of_rows, r"array\[float32, 2\]"), (of_small_integers, r"array\[int8, 1\]"), (of_an_address, "==")],
+)
+def test_other_arrays_are_refused(function, reason):
+    @wp.kernel
+    def called(a: wp.array[float], b: wp.array2d[float], c: wp.array[wp.int8], y: wp.array[float]):
+        y[0] = float(function(b if wp.static(function is of_rows) else a))
+
+    with pytest.raises(KernelTypeError, match=rf"is C\+\+ \(func_native\).*: {reason}"):
+        wp.launch(called, 1, [wp.zeros(2), wp.zeros((1, 1)), wp.zeros(2, dtype=wp.int8), wp.zeros(1)])
+
+
+def test_rule():
+    @wp.kernel
+    def product(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+        i = wp.tid()
+        z[i] = with_rule(x[i], y[i])
+
+    x, y = (wp.array(v, dtype=float, requires_grad=True) for v in ([1.0, 3.0], [5.0, 7.0]))
+    z = wp.zeros(2, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(product, 2, [x, y, z])
+    assert z.list() == [5.0, 21.0]
+    tape.backward(grads={z: wp.array([1.0, 2.0], dtype=float)})
+    assert (x.grad.list(), y.grad.list()) == ([-1.0, 8.0], [1.0, 6.0])
+    call = wp.jax_kernel(product)
+    points = jnp.array([1.0, 3.0]), jnp.array([5.0, 7.0])
+    _, (moved,) = jax.jvp(call, points, (jnp.array([1.0, 2.0]), jnp.array([0.0, 1.0])))
+    assert moved.tolist() == [-1.0, 11.0]
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
@@ -191,7 +286,10 @@ def test_derivative():
         (of_first_lane, "__shfl_sync"),
         (of_pointer, r"\*"),
         (of_first_lane_on_gpus, "__shfl_sync"),
-        (with_rule, "a rule for its derivative"),
+        (with_rule_that_sets, "adj_x"),
+        (with_rule_that_reads, "adj_x"),
+        (with_rule_of_unknown, "a rule for its derivative, but no annotation of what it returns"),
+        (with_replay, "a text that stands for it"),
     ],
 )
 def test_other_text_is_refused_where_it_is_called(function, reason):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -65,3 +65,46 @@ def test_types_that_do_not_fit():
         @wp.struct
         class Open:
             x: Any
+
+
+T = TypeVar("T")
+
+
+@wp.kernel
+def doubled(x: Any, y: Any):
+    i = wp.tid()
+    y[i] = x[i] * 2.0
+
+
+@wp.kernel
+def copied_alike(x: T, y: T):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+@pytest.mark.parametrize("dtype", [float, wp.vec3])
+def test_arrays_for_any_are_arrays_and_no_vectors(dtype):
+    x, y = wp.full(3, 1.5, dtype=dtype), wp.zeros(3, dtype=dtype)
+    wp.launch(doubled, 3, [x, y])
+    np.testing.assert_array_equal(y.numpy(), 2.0 * x.numpy())
+    chosen = wp.indexedarray(x, [wp.array([2, 0], dtype=int)])
+    x.fill_(4.0)
+    wp.launch(doubled, 2, [chosen, y])
+    assert [np.all(row == 8.0) for row in y.numpy()] == [True, True, False]
+
+
+def test_a_type_variable_is_one_type_of_arrays():
+    x = wp.ones(2, dtype=float)
+    wp.launch(copied_alike, 2, [x, y := wp.zeros(2, dtype=float)])
+    assert y.list() == [1.0, 1.0]
+    with pytest.raises(KernelTypeError, match=r"T is array\[float32, 1\] for 'x', got array\[float64, 1\]"):
+        wp.launch(copied_alike, 2, [x, wp.zeros(2, dtype=wp.float64)])
+
+
+def test_arrays_of_other_libraries_are_refused_for_any():
+    y = wp.zeros(3, dtype=float)
+    for x in (np.ones(3, np.float32), jnp.ones(3)):
+        with pytest.raises(KernelTypeError, match="argument 'x' has no type of its own, and "):
+            wp.launch(doubled, 3, [x, y])
+    wp.launch(doubled, 3, [wp.vec3(1.0, 2.0, 3.0), y])
+    assert y.list() == [2.0, 4.0, 6.0]

@@ -223,3 +223,16 @@ def test_a_texture_of_other_axes_is_refused(given):
     texture = CLASSES[given](image(given, 1))
     with pytest.raises(KernelTypeError, match=f"'tex': expected struct Texture2D, got Texture{given}D"):
         wp.jax_kernel(KERNELS[2, 1])(texture, jnp.zeros((1, 2)), 0.0)
+
+
+def test_samples_are_lowered_to_little_code():
+    """Each texel is found once for all channels, and rules are lowered once: 4,579 lines have become 2,618."""
+
+    @wp.kernel
+    def one(tex: wp.Texture2D, out: wp.array[wp.vec4], lod: float):
+        out[0] = wp.texture_sample(tex, wp.vec2(0.3, 0.4), dtype=wp.vec4, lod=lod)
+
+    texture = wp.Texture2D(image(2, 4), num_mip_levels=0)
+    given = one.given([texture, wp.zeros(1, dtype=wp.vec4), 0.5])
+    types = [wp.array2d[float], wp.array[wp.vec4i], *(leaf.annotation for leaf in given.leaves[2:])]
+    assert len(str(given.specialize(types)).splitlines()) < 3500

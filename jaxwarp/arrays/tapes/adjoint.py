@@ -21,6 +21,7 @@ from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.tensor_owner import note_written
+from jaxwarp.structs.records import has_floats
 
 
 def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Sequence[Any]) -> None:
@@ -108,7 +109,7 @@ def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | Non
         return None
     if given is None or isinstance(given, (bool, int, float, np.generic)):
         array = op.given[i]
-        given = array.grad if isinstance(array, HostArray) else None
+        given = array.grad if isinstance(array, HostArray) and has_floats(array.dtype) else None
     if given is None:
         return None
     found = (given.region, given.is_writable) if isinstance(given, HostArray) else op.scope.find(given)

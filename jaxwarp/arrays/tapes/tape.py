@@ -22,6 +22,7 @@ from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Capturer, capturing, contents_of, copy_of, recording, scope_of
 from jaxwarp.memory.region import Region
 from jaxwarp.structs.instances import copied
+from jaxwarp.structs.records import has_floats
 from jaxwarp.types import Scalar, struct_of
 
 REFUSED = {"loss": "it is the argument of backward(loss)"}
@@ -252,6 +253,10 @@ class Tape(Recording):
                     f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}",
                     hint="write backward(grads={y: zeros_like(y)})",
                 )
+            if not has_floats(array.dtype):
+                raise KernelTypeError(
+                    f"Tape.backward: grads: integers have no derivatives, got {array!r}", hint="name arrays of floats"
+                )
         started = dict(grads or {})
         if not HOST.defers("Tape.backward", lambda: self._back(loss, started)):
             self._back(loss, started)
@@ -326,6 +331,11 @@ def _require_loss(loss: Any) -> None:
         raise KernelTypeError(
             f"Tape.backward: loss: expected an array of one number, got {loss!r}",
             hint="add up in a kernel, into zeros(1, requires_grad=True); or pass backward(grads={array: gradient})",
+        )
+    if not loss.dtype.is_float:
+        raise KernelTypeError(
+            f"Tape.backward: loss: integers have no derivatives, got {loss!r}",
+            hint="add up in a kernel, into zeros(1, dtype=float, requires_grad=True)",
         )
     if loss.grad is None:
         raise KernelValueError(

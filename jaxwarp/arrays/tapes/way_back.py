@@ -20,6 +20,7 @@ from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.tensor_owner import note_written, place_of
+from jaxwarp.structs.records import has_floats
 from jaxwarp.unlocked import address_of, cached_property
 
 _NOTHING: Mapping[int, Region] = {}
@@ -115,7 +116,8 @@ class Backward:
     ):
         self.blocks = MemoryBlocks(_regions(ops, arrays, saved))
         self.blocks.require_one_type()
-        found = [(a, grad, a.region, grad.region) for a in arrays if (grad := a.grad) is not None]
+        moving = [(a, grad) for a in arrays if (grad := a.grad) is not None and has_floats(a.dtype)]
+        found = [(a, grad, a.region, grad.region) for a, grad in moving]
         pairs = [Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in found]
         self.pairs = list({(place_of(p.place.region), place_of(p.target)): p for p in pairs}.values())
         self.steps = [_Step(op, self.blocks) for op in ops]

@@ -33,6 +33,8 @@ class ArrayAnnotation:
     """Makes an array of data: `(name, ndim, data, dtype, shape, options)`. The launches' side sets it."""
     kind: ClassVar[type]
     """What it makes."""
+    is_type_of_arrays: ClassVar[bool] = True
+    """For `types.type_is_array`."""
 
     def __init__(self, name: str, ndim: int | None):
         self._name = name

@@ -1,12 +1,14 @@
-"""Functions in C++ as functions of the kernel language: of numbers, without memory or other threads.
+"""Functions in C++ as functions of the kernel language: of numbers and of elements of arrays, without other threads.
 
-The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and calls of C's functions of numbers. Where
+The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and calls of C's functions of numbers, and
+`a[i]` of an argument that is annotated as an array with one axis. Where
 `__CUDA_ARCH__` chooses between two texts, both must be of this kind; the one for hosts is what is run.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import linecache
 import re
 import sys
@@ -14,11 +16,11 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxwarp.types import bool_, float32, float64, int32, int64, uint32, uint64
+from jaxwarp.types import Array, Scalar, bool_, float32, float64, int32, int64, uint32, uint64
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<float>(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?[fF]?)|(?P<int>0[xX][\da-fA-F]+|\d+)(?P<suffix>[uUlL]*)"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[<>=!]=|[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,(){}]))"
+    r"|(?P<name>[A-Za-z_]\w*)|(?P<op><<=|>>=|\+\+|--|&&|\|\||<<|>>|[<>=!]=|[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,(){}[\]]))"
 )
 _SPACE = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*pragma[^\n]*", re.S | re.M)
 _CHOICE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|endif)\b[ \t]*(.*?)[ \t]*$", re.M)
@@ -29,6 +31,7 @@ _TYPES = {
     "bool": bool_, "int": int32, "unsigned": uint32, "float": float32, "double": float64, "auto": None,
     "int32_t": int32, "uint32_t": uint32, "int64_t": int64, "uint64_t": uint64,
 }  # fmt: skip
+_EXACT = (bool_, int32, uint32, int64, uint64, float32, float64)  # C computes with others in wider types
 _WIDE = {"int": int64, "unsigned": uint64}
 _OF_FLOATS = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
@@ -60,37 +63,92 @@ class NotPlainError(Exception):
     """The text has something that is not of this kind."""
 
 
-def python_of(text: str, function: Any, rule: str | None = None) -> Callable[..., Any]:
+def python_of(text: str, function: Any) -> Callable[..., Any]:
     """Return a function of Python with the parameters of `function` and what C++ text does.
 
-    Args:
-        rule: the text of a derivative.
+    Raises:
+        NotPlainError: the text is not of this kind.
+    """
+    return _made(text, function, function.__name__, _parameters(function), {})
+
+
+def rule_of(text: str, function: Any) -> Callable[..., Any]:
+    """Return the rule for the derivative of `function`, as `func_grad` takes it, that C++ text is.
+
+    The text may add to `adj_x` of an argument x, and read `adj_ret`, the cotangent of what is returned.
 
     Raises:
-        NotPlainError: the text is not of this kind, or there is a rule.
+        NotPlainError: the text is not of this kind, or what the function returns has no annotation.
     """
-    if rule:
-        raise NotPlainError("a rule for its derivative")
+    types_of = _parameters(function)
+    if "return" not in function.__annotations__:
+        raise NotPlainError("a rule for its derivative, but no annotation of what it returns")
+    adjoints = {f"adj_{name}": name for name in types_of}
+    if adjoints.keys() & {*types_of, "adj_ret"}:
+        raise NotPlainError("arguments of the names of their adjoints")
+    types_of["adj_ret"] = function.__annotations__["return"]
+    return _made(text, function, f"adj_{function.__name__}", types_of, adjoints)
+
+
+def _parameters(function: Any) -> dict[str, Any]:
+    """Return the annotations of a function's parameters, in order; `Parameter.empty` where there is none.
+
+    Raises:
+        NotPlainError: `function` is none of Python, or takes what the text cannot be about.
+    """
     if not isinstance(function, types.FunctionType):
         raise NotPlainError("no function")
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount]
-    bodies = [_Text(chosen, parameters).body() for chosen in _choices(_SPACE.sub(" ", text))]
-    annotations = dict(function.__annotations__)
-    scope: dict[str, Any] = {**function.__globals__, **{f"_type_{name}": t for name, t in annotations.items()}}
+    code, annotations = function.__code__, function.__annotations__
+    return {
+        name: _resolved(annotations.get(name, inspect.Parameter.empty), function)
+        for name in code.co_varnames[: code.co_argcount]
+    }
+
+
+def _resolved(annotation: Any, function: types.FunctionType) -> Any:
+    """Return an annotation, which may be text. Refuse types with which C computes in another one, and of other arrays.
+
+    Raises:
+        NotPlainError: the type is none that the text can be about.
+    """
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, function.__globals__)
+        except (NameError, AttributeError, SyntaxError, TypeError):
+            return annotation
+    is_array = isinstance(annotation, Array)
+    scalar = annotation.dtype if is_array else annotation
+    if (is_array and (annotation.ndim != 1 or scalar not in _EXACT)) or (
+        isinstance(scalar, Scalar) and scalar not in _EXACT
+    ):
+        raise NotPlainError(repr(annotation))
+    return annotation
+
+
+def _made(
+    text: str, function: Any, name: str, parameters: dict[str, Any], adjoints: dict[str, str]
+) -> Callable[..., Any]:
+    """Return a function of these parameters; that of a rule returns nothing."""
+    arrays = [p for p, t in parameters.items() if isinstance(t, Array)]
+    bodies = [_Text(chosen, list(parameters), arrays, adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
+    annotations = {p: t for p, t in parameters.items() if t is not inspect.Parameter.empty}
+    if not adjoints and "return" in function.__annotations__:
+        annotations["return"] = function.__annotations__["return"]
+    scope: dict[str, Any] = {**function.__globals__, **{f"_type_{p}": t for p, t in annotations.items()}}
     scope |= {f"_{t.name}": t for t in (bool_, int32, int64, uint32, uint64, float32, float64)}
     scope |= {"_wp": sys.modules["jaxwarp"], "__name__": function.__module__}
     if any("_c." in line for line in bodies[-1]):
         scope["_c"] = importlib.import_module("jaxwarp.library.of_c")
-    written = {name: t if isinstance(t, str) else f"_type_{name}" for name, t in annotations.items()}
+    written = {p: t if isinstance(t, str) else f"_type_{p}" for p, t in annotations.items()}
     head = ", ".join(f"{p}: {written[p]}" if p in written else p for p in parameters)
     returned = f" -> {written['return']}" if "return" in written else ""
-    lines = [f"def {function.__name__}({head}){returned}:", *bodies[-1]]
-    file = f"<C++ of {function.__qualname__} {id(function):x}>"
+    lines = [f"def {name}({head}){returned}:", *bodies[-1]]
+    file = f"<C++ of {function.__qualname__} {id(function):x}{' adj' if adjoints else ''}>"
     linecache.cache[file] = (sum(map(len, lines)), None, [line + "\n" for line in lines], file)
     exec(compile("\n".join(lines) + "\n", file, "exec"), scope)
-    made = scope[function.__name__]
-    made.__defaults__, made.__doc__ = function.__defaults__, function.__doc__
+    made = scope[name]
+    if not adjoints:
+        made.__defaults__, made.__doc__ = function.__defaults__, function.__doc__
     return made
 
 
@@ -119,8 +177,8 @@ def _choices(text: str) -> list[str]:
 class _Text:
     """The reader of one text: statements as lines of Python, expressions as text of Python."""
 
-    def __init__(self, text: str, names: Sequence[str]):
-        self.names, self.place = set(names), 0
+    def __init__(self, text: str, names: Sequence[str], arrays: Sequence[str], adjoints: dict[str, str]):
+        self.names, self.arrays, self.adjoints, self.place = set(names), arrays, adjoints, 0
         self.tokens: list[tuple[str, str]] = []
         at, text = 0, text.rstrip()
         while at < len(text):
@@ -230,15 +288,20 @@ class _Text:
             self.take("=")
             value = self.expression()
             return f"{name} = {value}" if t is None else f"{name} = _{t.name}({value})"
+        name = self.element(name)
         operator = self.take()
+        if name in self.adjoints and operator in ("+=", "-="):
+            return f"_wp.adjoint[{self.adjoints[name]}] += {operator[0]}({self.expression()})"
+        if name in self.adjoints:
+            raise NotPlainError(f"{name} {operator}")
         if operator in ("++", "--"):
-            return f"{self.known(name)} {operator[0]}= 1"
+            return f"{name} {operator[0]}= 1"
         if operator not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="):
             raise NotPlainError(name)
-        return f"{self.known(name)} {operator} {self.expression()}"
+        return f"{name} {operator} {self.expression()}"
 
     def new(self, name: str) -> None:
-        if not name.isidentifier() or name in self.names or name.startswith("_"):
+        if not name.isidentifier() or name in {*self.names, *self.adjoints} or name.startswith("_"):
             raise NotPlainError(name)
         self.names.add(name)
 
@@ -246,6 +309,15 @@ class _Text:
         if name not in self.names:
             raise NotPlainError(name)
         return name
+
+    def element(self, name: str) -> str:
+        """Read the index that follows the name of an array. Other names stand for numbers."""
+        if name in self.arrays and not self.adjoints:
+            self.take("[")
+            index = self.expression()
+            self.take("]")
+            return f"{name}[{index}]"
+        return name if name in self.adjoints else self.known(name)
 
     def expression(self) -> str:
         condition = self.binary(1)
@@ -305,7 +377,9 @@ class _Text:
                 given.append(self.expression())
             self.take(")")
             return _CALLS[text].format(", ".join(given))
-        return self.known(text)
+        if text in self.adjoints:
+            raise NotPlainError(text)
+        return self.element(text)
 
     def cast(self, is_bits: bool) -> str:
         """Read what follows the name of a cast; that of bits is one to a reference: `reinterpret_cast<int&>(x)`."""
