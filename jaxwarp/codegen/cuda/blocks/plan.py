@@ -9,6 +9,7 @@ from jaxwarp.analysis.loops.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
+from jaxwarp.codegen.cuda.blocks.parted import parted
 from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelines_in
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
@@ -70,6 +71,7 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
     """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all."""
     if not has_tiles(kernel):
         return None
+    kernel = parted(kernel, Nests(kernel))
     kernel = forwards(kernel, Nests(kernel))
     ops, nests = list(walk(kernel.body)), Nests(kernel)
     if not _is_uniform(kernel, ops, nests):
