@@ -14,7 +14,7 @@ follows from arrays that the loops do not change, or change only later in the it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.loops.nests import Nests, is_pure
@@ -212,15 +212,14 @@ class _Emitter:
         self._build.loc = addition.store.loc
 
         def term(total: Value) -> Sequence[Value]:
-            self._again(part.terms)
+            self._again(op for op in part.terms if op not in part.places)
             self._clone.values[addition.held.result] = total
             self._clone.op(addition.total)
             return (self._clone.value(addition.total.result),)
 
         def element() -> Sequence[Value]:
-            zero = self._build.const(0, dtype)
-            (total,) = self._loops(part.summed, (zero,), term)
             self._again(part.places)
+            (total,) = self._loops(part.summed, (self._build.const(0, dtype),), term)
             indices = self._clone.all(addition.store.indices)
             held = self._build.load(addition.store.param, indices)
             self._build.store(addition.store.param, indices, self._build.call(ROWS["add"], held, total))
@@ -228,7 +227,7 @@ class _Emitter:
 
         self._loops(part.own, (), element)
 
-    def _again(self, ops: Sequence[Op]) -> None:
+    def _again(self, ops: Iterable[Op]) -> None:
         for op in ops:
             self._clone.op(op)
 
