@@ -426,7 +426,9 @@ class BlockPrinter(ControlPrinter):
         before, after = (*first.body.ops[:cut], *product.before), (*product.after, *first.body.ops[cut + 1 :])
         again = self.live.read_from_outside(first)
         own = self.plan.places.registers
-        if product.adds_to is not None and own.get(product.adds_to, (0, 0))[1] == 1:
+        matrices = self.plan.places.matrices.get(nest)
+        is_fresh = matrices is not None and matrices.is_guarded  # the sums may be made once more
+        if product.adds_to is not None and own.get(product.adds_to, (0, 0))[1] == 1 and not is_fresh:
             self.sums(nest, product, before, [(self.layout.params[product.adds_to], loop.body.params[1])])
             return
         sums: list[tuple[str, Value]] = []
@@ -434,13 +436,20 @@ class BlockPrinter(ControlPrinter):
             name = self.locals.names.fresh(result.name or param.name or "sum")
             self.line(f"{CPP_TYPES[param.type.short]} {name}[{mapping.count}];", loop.loc)
             sums.append((name, param))
-        with self.each(nest):
-            self.block(Block((), before, loop.inits), self.held_sums(sums), again)
+        self.begin(nest, product, before, sums)
         self.sums(nest, product, before, sums)
         with self.each(nest):
             for local, result in zip(self.held_sums(sums), loop.results, strict=True):
                 self.occupy(local, result)
             self.block(Block((), (*before, *after), ()), (), again)
+
+    def begin(
+        self, nest: Nest, product: Product, before: tuple[Op, ...], sums: Sequence[tuple[str, Value]]
+    ) -> None:
+        """Give sums the values that they begin with."""
+        again = self.live.read_from_outside(nest.loops[0])
+        with self.each(nest):
+            self.block(Block((), before, product.loop.inits), self.held_sums(sums), again)
 
     def sums(self, nest: Nest, product: Product, before: tuple[Op, ...], sums: Sequence[tuple[str, Value]]) -> None:
         """The loop of a product, for all elements that a thread has."""

@@ -268,6 +268,14 @@ class StagedPrinter(BlockPrinter):
         ((name, _),) = sums
         self.flush()
         self.line(self.product_text(nest, found, name), product.loop.loc)
+        if found.is_guarded:
+            # A product of 0 and a number that is not finite is NaN; else tests change nothing.
+            self.line(f"if (is_any_nan<{self.plan.places.mapping(nest).count}>({name})) {{", product.loop.loc)
+            self.depth += 1
+            self.begin(nest, product, before, sums)
+            super().sums(nest, product, before, sums)
+            self.depth -= 1
+            self.line("}")
 
     def product_text(self, nest: Nest, found: MatrixProduct, sums: str) -> str:
         mapping, (rows, columns, depth) = self.plan.places.mapping(nest), found.shape
