@@ -34,6 +34,9 @@ from jaxwarp.types import Scalar, int32
 Step = Callable[[str, str], list[str]]
 
 
+_UNROLLED = 8
+
+
 class BlockPrinter(ControlPrinter):
     """Prints a kernel by a plan.
 
@@ -240,7 +243,10 @@ class BlockPrinter(ControlPrinter):
         self._turn = "0"
         if mapping.count > 1:
             self._turn = names.fresh("turn")
-            self.line("#pragma unroll" if mapping.count <= self.unrolled else "#pragma unroll 4")
+            # Else jumps cost nothing, and each copy of the loop time to compile.
+            is_in_registers = nest not in self.plan.places.in_turn
+            least = self.unrolled if is_in_registers else min(self.unrolled, _UNROLLED)
+            self.line("#pragma unroll" if mapping.count <= least else "#pragma unroll 4")
             turn = self._turn
             self.line(f"for (int {turn} = 0; {turn} < {mapping.count}; ++{turn}) {{", nest.loops[0].loc)
         else:
