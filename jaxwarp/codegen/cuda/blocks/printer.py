@@ -92,6 +92,9 @@ class BlockPrinter(ControlPrinter):
                 case Load() if op.param in self.plan.places.registers:
                     self.fetched(op)
                     return
+                case Load() if op in self.plan.places.told:
+                    self.told(op, self.element(op.param, op.indices).text)
+                    return
                 case Store() if self.is_seen(op.param):
                     target = self.element(op.param, op.indices)
                     value = self.use(op.value)
@@ -102,7 +105,11 @@ class BlockPrinter(ControlPrinter):
                     target = self.element(op.param, op.indices)
                     args = [self.use(a).text for a in op.args]
                     self.flush(loading=op.param)
-                    self.alone(f"{self.atomics.call(op.kind, op.param.dtype, f'&{target.text}', args)};", op)
+                    text = self.atomics.call(op.kind, op.param.dtype, f"&{target.text}", args)
+                    if op in self.plan.places.told:
+                        self.told(op, text)
+                    else:
+                        self.alone(f"{text};", op)
                     return
                 case Tell():
                     for text in print_calls(op, [self.use(a).text for a in op.args]):
@@ -120,9 +127,11 @@ class BlockPrinter(ControlPrinter):
         self.line(f"if ({self.lane} == 0) {text}", op.loc)
 
     def is_expression(self, block: Block, largest: int) -> bool:
-        registers = self.plan.places.registers
+        registers, told = self.plan.places.registers, self.plan.places.told
         special = (
-            op in self.plan.barriers or (self._nest is None and isinstance(op, Load) and op.param in registers)
+            op in self.plan.barriers
+            or op in told
+            or (self._nest is None and isinstance(op, Load) and op.param in registers)
             for op in block.ops
         )
         return not any(special) and super().is_expression(block, largest)
@@ -143,6 +152,20 @@ class BlockPrinter(ControlPrinter):
             self.line(f"if ({self.lane} == {lane}) {memory}[0] = {held};", op.loc)
             self.line("__syncthreads();")
             self.line(f"{local.cpp_type} {local.name} = {memory}[0];", op.loc)
+        self.occupy(local, op.result)
+
+    def told(self, op: Load | Atomic, text: str) -> None:
+        """What the first thread finds is what all threads have."""
+        local = self.locals.declare(op.result, op.result.name or op.param.name)
+        if exchanges(op, self.plan.nests, self.plan.places):
+            memory = self.scratch(local.cpp_type)
+            self.alone(f"{memory}[0] = {text};", op)
+            self.line("__syncthreads();")
+            self.line(f"{local.cpp_type} {local.name} = {memory}[0];", op.loc)
+        else:
+            self.line(f"{local.cpp_type} {local.name};")
+            self.alone(f"{local.name} = {text};", op)
+            self.line(f"{local.name} = lane_value({local.name}, 0);", op.loc)
         self.occupy(local, op.result)
 
     def scratch(self, cpp_type: str, number: int = 0) -> str:
