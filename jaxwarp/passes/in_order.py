@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from jaxwarp.analysis.loops.decisions import deciding_values
-from jaxwarp.analysis.loops.folds import SUM, fold_of
+from jaxwarp.analysis.loops.folds import SUM, chain_of, fold_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import For, Op, walk
 from jaxwarp.ir.rewrite import Rewriter
@@ -33,18 +32,10 @@ class _Unmarker(Rewriter):
         defining, uses = {v: op for op in ops for v in op.defined}, count_uses(kernel)
         deciding = deciding_values(kernel)
         for loop in loops:
-            fold = fold_of(list(_chain(loop)), defining, uses)
+            fold = fold_of(chain_of(loop), defining, uses)
             decides = any(v in deciding and v.type.is_float for v in loop.results)
             if fold is None or (fold.kind == SUM and decides):
                 self._in_order.add(loop)
 
     def op(self, op: Op) -> None:
         self.copy(replace(op, over_tile=False) if isinstance(op, For) and op in self._in_order else op)
-
-
-def _chain(loop: For) -> Iterator[For]:
-    """The loops of a nest that carry something, from the outside."""
-    yield loop
-    inner = [op for op in loop.body.ops if isinstance(op, For)]
-    if len(inner) == 1 and inner[0].inits:
-        yield from _chain(inner[0])

@@ -12,8 +12,8 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Param, Store, Value, While, walk
 
 _SMOOTH = frozenset(
-    "acos acosh add asin asinh atan atan2 atanh cbrt cos cosh div erf erfc exp exp2 expm1 fma hypot log log10 log1p log2"
-    " mul neg pow rsqrt sin sinh sqrt sub tan tanh".split()
+    "acos acosh add asin asinh atan atan2 atanh cbrt cos cosh div erf erfc exp exp2 expm1 fma hypot log log10 log1p"
+    " log2 mul neg pow rsqrt sin sinh sqrt sub tan tanh".split()
 )
 
 

@@ -21,11 +21,21 @@ class Fold:
     """The way in which a nest combines what it carries.
 
     Attributes:
-        kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, a second one what is known
-            of its element.
+        kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, others what is known of its
+            element.
     """
 
     kind: str
+
+
+def chain_of(loop: For) -> list[For]:
+    """Return a loop that carries something, and the loops right inside of it that do."""
+    chain = [loop]
+    while True:
+        inner = [op for op in chain[-1].body.ops if isinstance(op, For)]
+        if len(inner) != 1 or not inner[0].inits:
+            return chain
+        chain.append(inner[0])
 
 
 def fold_of(
@@ -93,7 +103,7 @@ def _extremum(
     %better = (x > best) or (best != best and x == x)        integers: x > best
     yield select(%better, x, best), select(%better, where, best_where)
     """
-    if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or len(made) > 2:
+    if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or not made:
         return ""
     chosen = [op for op in made if isinstance(op, Call)]
     test, new, best = chosen[0].args

@@ -116,7 +116,8 @@ class _Parter(Rewriter):
                 yield _Addition(held, total, op, path)
 
     def _part(self, addition: _Addition, ops: Sequence[Op], stored: set[Param]) -> _Part | None:
-        path, inside = addition.path, {v for op in ops for v in (*op.defined, *(p for b in op.blocks for p in b.params))}
+        path = addition.path
+        inside = {v for op in ops for v in (*op.defined, *(p for b in op.blocks for p in b.params))}
         indices = [loop.body.params[0] for loop in path]
         own: list[For] = []
         for value in addition.store.indices:

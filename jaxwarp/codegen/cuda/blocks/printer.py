@@ -34,6 +34,8 @@ from jaxwarp.types import Scalar, int32
 Step = Callable[[str, str], list[str]]
 
 
+# Elements of a thread whose loop has no jumps, if no array in registers needs that: the gradient of a product of 64 x 64
+# x 16 compiles in 1.3 s then, else in 24.
 _UNROLLED = 8
 
 
