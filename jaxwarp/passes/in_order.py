@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jaxwarp.analysis.loops.decisions import deciding_values
-from jaxwarp.analysis.loops.folds import SUM, chain_of, fold_of
+from jaxwarp.analysis.loops.folds import SUM, chain_of, fold_of, scan_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import For, Op, walk
 from jaxwarp.ir.rewrite import Rewriter
@@ -32,8 +32,10 @@ class _Unmarker(Rewriter):
         defining, uses = {v: op for op in ops for v in op.defined}, count_uses(kernel)
         deciding = deciding_values(kernel)
         for loop in loops:
-            fold = fold_of(chain_of(loop), defining, uses)
-            decides = any(v in deciding and v.type.is_float for v in loop.results)
+            chain = chain_of(loop)
+            fold = fold_of(chain, defining, uses) or scan_of(chain, defining, uses)
+            sums = (*loop.results, *loop.body.results, *loop.body.params[1:])
+            decides = any(v in deciding and v.type.is_float for v in sums)
             if fold is None or (fold.kind == SUM and decides):
                 self._in_order.add(loop)
 

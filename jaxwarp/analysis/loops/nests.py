@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.integers.ranges import all_of, is_inside
 from jaxwarp.analysis.loops.apart import IndexEnds
-from jaxwarp.analysis.loops.folds import SUM, Fold, fold_of
+from jaxwarp.analysis.loops.folds import SUM, Fold, fold_of, scan_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -70,6 +70,11 @@ class Nest:
         """Return whether each warp does all of it: a short sum, for which warps would wait longer for each other."""
         is_short = self.fold is not None and self.is_open and self.most <= _MOST_OF_WARP
         return is_short and not any(isinstance(op, (Store, Atomic)) for op in walk(self.loops[0].body))
+
+    @property
+    def is_scan(self) -> bool:
+        """Return whether each iteration uses what those before it have combined."""
+        return self.fold is not None and bool(self.fold.running)
 
     @property
     def is_open(self) -> bool:
@@ -129,7 +134,10 @@ class Nests:
         while (inner := self._loop_inside(chain)) is not None:
             chain.append(inner)
         if op.inits:
-            fold = fold_of(chain, self.defining, self._uses, may_store=self._are_independent(chain))
+            is_independent = self._are_independent(chain)
+            fold = fold_of(chain, self.defining, self._uses, may_store=is_independent)
+            if fold is None and is_independent and all(map(self.range_of, chain)):
+                fold = scan_of(chain, self.defining, self._uses)
             made = self._made(chain, fold)
             return made if fold is not None and (fold.kind == SUM or not made.is_open) else None
         for depth in range(len(chain), 0, -1):

@@ -29,7 +29,10 @@ class _Turner(Rewriter):
         self._nests = nests
         self._uses = count_uses(kernel)
         self._turned = {
-            loop for nest in nests.found.values() if nest.fold is None or nest.fold.kind == SUM for loop in nest.loops
+            loop
+            for nest in nests.found.values()
+            if nest.fold is None or (nest.fold.kind == SUM and not nest.is_scan)
+            for loop in nest.loops
         }
         self._calls: dict[Value, list[Call]] = {}
         for op in walk(kernel.body):

@@ -120,7 +120,7 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         ops = list(walk(nest.loops[0].body))
         meets = any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops)
         if not meets and not _is_product(nest, places, nests):
-            places.in_turn[nest] = Mapping(span.shape, threads)
+            places.in_turn[nest] = Mapping(span.shape, threads, in_rows=nest.is_scan)
     return places
 
 
@@ -211,7 +211,7 @@ def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span
             if not known or not isinstance(op, Load):
                 return None
             continue
-        if nest.is_open:
+        if nest.is_open or nest.is_scan:
             return None
         box = tuple(_along(op.indices[axis], nest, nests) for axis in axes)
         loops = [at for at in box if at is not None and at >= 0]
