@@ -66,13 +66,19 @@ def _are_apart(terms: Mapping[Iterator, int], starts: set[int]) -> bool:
 
 def _places(op: Load | Store | Atomic, forms: Forms, defining: Mapping[Value, Op]) -> _Places:
     found: _Places = {axis: form for axis, v in enumerate(op.indices) if (form := forms[v]) is not None}
-    parts = [defining.get(v) for v in op.indices]
+    parts = [_unwrapped(defining.get(v), defining) for v in op.indices]
     for axis, part in enumerate(parts):
         for other, rest in enumerate(parts):
             whole = _whole(part, rest, forms)
             if whole is not None:
                 found[axis, other] = whole
     return found
+
+
+def _unwrapped(op: Op | None, defining: Mapping[Value, Op]) -> Op | None:
+    """Return what makes an index, without the test for one that counts from the end."""
+    is_wrapped = isinstance(op, Call) and op.builtin.name == "from_end"
+    return defining.get(op.args[0]) if is_wrapped else op
 
 
 def _whole(part: Op | None, rest: Op | None, forms: Forms) -> Form | None:
