@@ -80,7 +80,7 @@ def test_fourier_transforms_and_reshaped_tiles(way: str, monkeypatch: pytest.Mon
         ("for j in range(50):\n        x[k * 50 + j] = x[k * 50 + j] + x[k * 50 + 49 - j]", 0),
         ("for j in range(50):\n        m[(k * 50 + j) // 3, (k * 50 + j) % 3] = 1.0", 2),
         ("for j in range(50):\n        m[(k * 50 + j) // 3, (k * 50 + j) % 4] = 1.0", 0),
-        ("for j in range(50):\n        m[(k * 40 + j) // 3, (k * 40 + j) % 3] = 1.0", 0),
+        ("for j in range(50):\n        m[(k * 40 + j) // 3, (k * 40 + j) % 3] = 1.0", 1),
         ("m[(k - 3) // 2, (k - 3) % 2] = 1.0", 0),
     ],
 )
