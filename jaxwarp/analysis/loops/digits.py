@@ -1,4 +1,4 @@
-"""Loops whose iterations have elements of their own because an index has theirs as digits: row * 32 + column, 2 * k + 1.
+"""Loops whose iterations have elements of their own since an index has theirs as digits: row * 32 + column, 2 * k + 1.
 
 Where `a[i]` and `a[i']` are one element, the sums of digits are equal. If each digit counts more than all below it
 together, the digits are equal, too: it is one iteration. A pair `x // 32, x % 32` of indices counts like x.
@@ -6,6 +6,7 @@ together, the digits are equal, too: it is one iteration. A pair `x // 32, x % 3
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from jaxwarp.analysis.affine import Form, Forms, Iterator
@@ -55,7 +56,7 @@ def _are_apart(terms: Mapping[Iterator, int], starts: set[int]) -> bool:
     digits = [(abs(count), abs(count) * it.last) for it, count in terms.items()]
     if len(starts) > 1:
         ordered = sorted(starts)
-        digits.append((min(b - a for a, b in zip(ordered, ordered[1:], strict=False)), ordered[-1] - ordered[0]))
+        digits.append((min(b - a for a, b in itertools.pairwise(ordered)), ordered[-1] - ordered[0]))
     below = 0
     for unit, span in sorted(digits):
         if unit <= below:

@@ -61,7 +61,7 @@ def fold_of(
 
 
 def scan_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value]) -> Fold | None:
-    """Return how loops combine what they also use in each iteration, whose stores are independent of other iterations."""
+    """Return how loops combine what each iteration uses, too; what it stores must be independent of other iterations."""
     if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses, may_store=True):
         return None
     last = loops[-1].body
@@ -99,7 +99,8 @@ def _adds(op: Op | None, param: Value, dependent: set[Value]) -> bool:
         return False
     at = {"add": (0, 1), "sub": (0,), "fma": (2,)}[op.builtin.name]
     others = [v for v in op.args if v is not param]
-    return any(op.args[n] is param for n in at) and not dependent.intersection(others) and len(others) == len(op.args) - 1
+    is_once = len(others) == len(op.args) - 1
+    return any(op.args[n] is param for n in at) and is_once and not dependent.intersection(others)
 
 
 def _stores(block: Block) -> bool:

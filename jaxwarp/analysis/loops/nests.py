@@ -2,8 +2,8 @@
 
 A nest is a loop with the loops right inside it, as one over all of their indices. What is between the loops is pure, so
 that each iteration of the innermost one may do it again. Independence is proved: each element that a nest stores to has
-the index of every loop in one of its own, the same in all accesses, or as digits of one (`digits.py`). Other loads are of elements that the nest does not
-store to (`apart.py`): a column of a factor is made of those before it.
+the index of every loop in one of its own, the same in all accesses, or as digits of one (`digits.py`). Other loads are
+of elements that the nest does not store to (`apart.py`): a column of a factor is made of those before it.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ from jaxwarp.types import Scalar, int32
 Step = Callable[[str, str], list[str]]
 
 
-# Elements of a thread whose loop has no jumps, if no array in registers needs that: the gradient of a product of 64 x 64
-# x 16 compiles in 1.3 s then, else in 24.
+# Elements of a thread whose loop has no jumps, if no array in registers needs that. The gradient of a product of tiles
+# of 64 x 64 x 16 compiles in 1.3 s then, else in 24.
 _UNROLLED = 8
 
 
@@ -196,9 +196,7 @@ class BlockPrinter(ControlPrinter):
             return
         self.flush()
         product = product_in(nest, self.plan.nests)
-        if nest.is_scan:
-            self.scan(nest)
-        elif nest.fold is not None:
+        if nest.fold is not None:
             self.fold(nest)
         elif product is not None and self.plan.places.mapping(nest).count > 1:
             self.product(nest, product)
@@ -356,7 +354,7 @@ class BlockPrinter(ControlPrinter):
         inits = [self.use_atom(v, "start", first.loc) for v in first.inits]
         if nest.fold.kind == SUM:
             totals = [
-                self.start(p, r, _nothing(r.type)) for p, r in zip(first.body.params[1:], first.results, strict=True)
+                self.start(p, r, nothing_of(r.type)) for p, r in zip(first.body.params[1:], first.results, strict=True)
             ]
             with self.each(nest):
                 self.iteration(nest, totals)
@@ -426,7 +424,7 @@ class BlockPrinter(ControlPrinter):
             found = [self.locals.declare(Value(v.type, "new")) for v in news]
             for local in found:
                 self.line(f"{local.cpp_type} {local.name};")
-            outer = _without_last(nest)
+            outer = without_last(nest)
             again = self.live.read_from_outside(first)
             self.block(Block((), (*outer, *inner.body.ops), tuple(news)), found, again)
             others = [found[0].name, place, *(x.name for x in found[1:])]
@@ -451,82 +449,6 @@ class BlockPrinter(ControlPrinter):
         at.occupant = None
         for local, result in zip([best, *rest], results, strict=True):
             self.occupy(local, result)
-
-    # Scans
-
-    def scan(self, nest: Nest) -> None:
-        """Each thread combines elements that follow each other, then what those before it have, then does the rest."""
-        first, last, fold = nest.loops[0], nest.loops[-1], nest.fold
-        assert fold is not None
-        self._is_largest = "true" if fold.kind == LARGEST else "false"
-        inits = [self.use_atom(v, "start", first.loc) for v in first.inits]
-        nothing = [_nothing(r.type) if fold.kind == SUM else literal(0, r.type).text for r in first.results]
-        if fold.kind != SUM:
-            nothing[0] = _no_extremum(first.results[0].type, fold.kind == LARGEST)
-        params = last.body.params[1:]
-        own = [self.start(p, r, text) for p, r, text in zip(params, first.results, nothing, strict=True)]
-        again = self.live.read_from_outside(first) | set(last.body.params)
-        with self.each(nest):
-            for local, param in zip(own, params, strict=True):
-                self.occupy(local, param)
-            self.block(Block((), (*_without_last(nest), *fold.running), last.body.results), own, again)
-        names = self.locals.names
-        lane = f"{self.lane} % {WARP}"
-        distance = names.fresh("distance")
-        self.line(f"for (int {distance} = 1; {distance} < {WARP}; {distance} *= 2) {{")
-        self.depth += 1
-        self.locals.open()
-        others = [names.fresh(f"before_{v.base}") for v in own]
-        for other, v in zip(others, own, strict=True):
-            self.line(f"const {v.cpp_type} {other} = lane_value({v.name}, max_of({lane} - {distance}, 0));")
-        self.line(f"if ({lane} >= {distance}) {{ {self.after(fold.kind, own, others)} }}")
-        self.locals.close()
-        self.depth -= 1
-        self.line("}")
-        before = [self.start(p, r, text) for p, r, text in zip(first.body.params[1:], first.results, nothing, strict=True)]
-        whole = [self.start(p, r, text) for p, r, text in zip(first.body.params[1:], first.results, nothing, strict=True)]
-        for v, total, mine in zip(before, whole, own, strict=True):
-            self.line(f"{v.name} = lane_value({mine.name}, max_of({lane} - 1, 0));")
-            self.line(f"{total.name} = lane_value({mine.name}, {WARP - 1});")
-        clear = " ".join(f"{v.name} = {text};" for v, text in zip(before, nothing, strict=True))
-        self.line(f"if ({lane} == 0) {{ {clear} }}")
-        if exchanges(first, self.plan.nests, self.plan.places):
-            self.of_warps(fold.kind, before, whole)
-        for found in (before, whole):
-            self.line(self.after(fold.kind, found, [init.text for init in inits]), first.loc)
-        for v in (*own, *whole):
-            v.occupant = None
-        with self.each(nest):
-            self.iteration(nest, before)
-        for local, result in zip(whole, first.results, strict=True):
-            self.occupy(local, result)
-        for v in before:
-            v.occupant = None
-
-    def of_warps(self, kind: str, before: Sequence[Local], whole: Sequence[Local]) -> None:
-        """What the warps before this one have comes first, and all that the warps have is the whole."""
-        names, warps = self.locals.names, self.plan.threads // WARP
-        memory = [self.scratch(v.cpp_type, n) for n, v in enumerate(whole)]
-        sets = " ".join(f"{m}[{self.lane} / {WARP}] = {v.name};" for m, v in zip(memory, whole, strict=True))
-        self.line(f"if ({self.lane} % {WARP} == 0) {{ {sets} }}")
-        self.line("__syncthreads();")
-        turn = names.fresh("warp")
-        for v, m in zip(whole, memory, strict=True):
-            self.line(f"{v.name} = {m}[{warps - 1}];")
-        self.line(f"for (int {turn} = {warps - 1}; {turn}-- > 0;) {{")
-        self.depth += 1
-        others = [f"{m}[{turn}]" for m in memory]
-        self.line(f"if ({turn} < {self.lane} / {WARP}) {{ {self.after(kind, before, others)} }}")
-        self.line(self.after(kind, whole, others))
-        self.depth -= 1
-        self.line("}")
-
-    def after(self, kind: str, values: Sequence[Local], others: Sequence[str]) -> str:
-        """Values become what they are after others that come before them."""
-        if kind == SUM:
-            return " ".join(f"{v.name} = sum_of({o}, {v.name});" for v, o in zip(values, others, strict=True))
-        moves = " ".join(f"{v.name} = {o};" for v, o in zip(values, others, strict=True))
-        return f"if (!is_better<{self._is_largest}>({values[0].name}, {others[0]})) {{ {moves} }}"
 
     # Products
 
@@ -605,17 +527,9 @@ def _type(param: Param) -> str:
     return CPP_TYPES[param.dtype.short]
 
 
-def _nothing(dtype: Scalar) -> str:
+def nothing_of(dtype: Scalar) -> str:
     """Return what changes no sum: -0.0 of floats."""
     return literal(-0.0 if dtype.is_float else 0, dtype).text
-
-
-def _no_extremum(dtype: Scalar, is_largest: bool) -> str:
-    """Return what every number replaces, or is not better than."""
-    if dtype.is_float:
-        return literal(math.nan, dtype).text
-    least, most = all_of(dtype)
-    return literal(least if is_largest else most, dtype).text
 
 
 def _component_rank(param: Param, each: int) -> int:
@@ -643,5 +557,5 @@ def _dependent(body: Block) -> set[Value]:
     return found
 
 
-def _without_last(nest: Nest) -> list[Op]:
+def without_last(nest: Nest) -> list[Op]:
     return [op for loop in nest.loops[:-1] for op in loop.body.ops if op not in nest.loops]

@@ -10,6 +10,7 @@ from jaxwarp.codegen.cuda.blocks.matrices import WIDE, Layout, MatrixProduct, Op
 from jaxwarp.codegen.cuda.blocks.pipelines import Pipeline
 from jaxwarp.codegen.cuda.blocks.printer import BlockPrinter
 from jaxwarp.codegen.cuda.blocks.products import Product
+from jaxwarp.codegen.cuda.blocks.scans import ScanPrinter
 from jaxwarp.codegen.cuda.blocks.spread import Fragments, lanes
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, Expr, combine
 from jaxwarp.codegen.cuda.statements import TextLine
@@ -20,8 +21,8 @@ from jaxwarp.types import float64
 _STEPS = {4: (2, 1), 8: (2, 1)}
 
 
-class StagedPrinter(BlockPrinter):
-    """Prints what `BlockPrinter` does, and matrices in shared memory with their layouts."""
+class StagedPrinter(ScanPrinter):
+    """Prints what `ScanPrinter` does, and matrices in shared memory with their layouts."""
 
     _stage = ""  # of the tiles of the open pipeline that code outside of copies is about; a text
     _tiles: tuple[Param, ...] = ()
