@@ -105,5 +105,5 @@ def test_no_barrier_of_a_scan_can_be_left_out() -> None:
 
 
 def test_scans_compile() -> None:
-    for part in ("inclusive", "largest"):
-        assert compile_cuda(print_cuda(made(part, 66)), (90,))
+    for part, dtype in (("inclusive", "wp.float64"), ("largest", "wp.int64"), ("smallest", "wp.float16")):
+        assert compile_cuda(print_cuda(made(part, 66, dtype)), (90,))

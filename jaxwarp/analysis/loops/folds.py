@@ -61,7 +61,7 @@ def fold_of(
 
 
 def scan_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value]) -> Fold | None:
-    """Return how loops combine what each iteration uses, too; what it stores must be independent of other iterations."""
+    """Return how loops combine what each iteration uses, too; what they store must be independent otherwise."""
     if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses, may_store=True):
         return None
     last = loops[-1].body

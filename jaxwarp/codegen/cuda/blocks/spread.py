@@ -167,4 +167,5 @@ def in_fragments(shape: tuple[int, ...], threads: int, tall: int) -> Fragments:
         columns = -(-shape[1] // (8 * (warps // down)))
         choices.append((rows * columns, rows * tall + columns * 8, down, rows, columns))
     _, _, down, rows, columns = min(choices)
-    return Fragments(shape, threads, (rows * tall // 8, columns * 2), 0, (down, warps // down), tall)
+    patch = (rows * tall // 8, columns * 2)
+    return Fragments(shape, threads, patch, warps=(down, warps // down), tall=tall)
