@@ -78,8 +78,7 @@ def _places(op: Load | Store | Atomic, forms: Forms, defining: Mapping[Value, Op
 
 def _unwrapped(op: Op | None, defining: Mapping[Value, Op]) -> Op | None:
     """Return what makes an index, without the test for one that counts from the end."""
-    is_wrapped = isinstance(op, Call) and op.builtin.name == "from_end"
-    return defining.get(op.args[0]) if is_wrapped else op
+    return defining.get(op.args[0]) if isinstance(op, Call) and op.builtin.name == "from_end" else op
 
 
 def _whole(part: Op | None, rest: Op | None, forms: Forms) -> Form | None:

@@ -51,7 +51,7 @@ class _Addition:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What becomes a nest.
+    """An addition that becomes a nest.
 
     Attributes:
         addition: what it does.
@@ -75,13 +75,16 @@ class _Parter(Rewriter):
         self._uses = count_uses(kernel)
 
     def op(self, op: Op) -> None:
-        parts = self._parts(op) if isinstance(op, For) and op not in self._nests.found else []
-        if not parts:
-            self.emit(op) if op in self._nests.found else self.copy(op)
+        if op in self._nests.found:
+            self.emit(op)
+            return
+        parts = self._parts(op) if isinstance(op, For) else []
+        if not isinstance(op, For) or not parts:
+            self.copy(op)
             return
         for part in parts:
             _Emitter(self.scopes, self._nests).part(part)
-        gone = {x for part in parts for x in (part.addition.held, part.addition.total, part.addition.store)}
+        gone: set[Op] = {x for part in parts for x in (part.addition.held, part.addition.total, part.addition.store)}
         rest = _without(op, gone)
         if rest is not None:
             self.op(rest)
@@ -239,10 +242,11 @@ class _Emitter:
             return inner(*carried)
         first, *rest = loops
         numbers, index = self._nests.range_of(first), first.body.params[0]
-        bounds = [self._build.const(n, index.type) for n in (numbers.start, numbers.stop, numbers.step)]
+        bounds = (numbers.start, numbers.stop, numbers.step)
+        start, stop, step = (self._build.const(n, index.type) for n in bounds)
 
         def body(new: Value, *values: Value) -> Sequence[Value]:
             self._clone.values[index] = new
             return self._loops(rest, values, inner)
 
-        return self._build.for_(*bounds, carried, body, [index.name], over_tile=True)
+        return self._build.for_(start, stop, step, carried, body, [index.name], over_tile=True)

@@ -157,7 +157,7 @@ class BlockPrinter(ControlPrinter):
         self.occupy(local, op.result)
 
     def told(self, op: Load | Atomic, text: str) -> None:
-        """What the first thread finds is what all threads have."""
+        """Give all threads what the first one finds."""
         local = self.locals.declare(op.result, op.result.name or op.param.name)
         if exchanges(op, self.plan.nests, self.plan.places):
             memory = self.scratch(local.cpp_type)

@@ -82,7 +82,7 @@ class ScanPrinter(BlockPrinter):
             v.occupant = None
 
     def of_warps(self, kind: str, before: Sequence[Local], whole: Sequence[Local]) -> None:
-        """What the warps before this one have comes first, and all that the warps have is the whole."""
+        """Put what the warps before this one have first, and combine all that the warps have."""
         names, warps = self.locals.names, self.plan.threads // WARP
         memory = [self.scratch(v.cpp_type, n) for n, v in enumerate(whole)]
         sets = " ".join(f"{m}[{self.lane} / {WARP}] = {v.name};" for m, v in zip(memory, whole, strict=True))
@@ -100,7 +100,7 @@ class ScanPrinter(BlockPrinter):
         self.line("}")
 
     def after(self, kind: str, values: Sequence[Local], others: Sequence[str]) -> str:
-        """Values become what they are after others that come before them."""
+        """Combine values with others that come before them."""
         if kind == SUM:
             return " ".join(f"{v.name} = sum_of({o}, {v.name});" for v, o in zip(values, others, strict=True))
         moves = " ".join(f"{v.name} = {o};" for v, o in zip(values, others, strict=True))
