@@ -340,16 +340,53 @@ def _joined(pieces: list[str], without: int) -> str:
     return barrier.join(pieces[:without]) + " " + barrier.join(pieces[without:])
 
 
-def test_what_decides_about_the_way_stays_with_one_thread(always: None) -> None:
-    """An array that is stored to and read, what an atomic found; sums of derivatives, which replay them."""
-    way = "t = wp.tile_load(x, shape=64)\nif x[0] > 1.0:\n    wp.tile_store(x, t)"
-    assert print_cuda(prepare(body_kernel("x: wp.array[float]", way).specialize())).threads == 1
-    counting = "k = wp.atomic_add(x, 0, 1)\nwp.tile_store(x, wp.tile_full(64, 0, int) + k)"
-    assert print_cuda(prepare(body_kernel("x: wp.array[int]", counting).specialize())).threads == 1
-    softmax = made("softmax", 64)
-    assert print_cuda(softmax).threads == 32
-    assert "total_of_warp" in print_cuda(softmax).source
-    assert "total_of_warp" not in print_cuda(fix_rounding(softmax)).source
+TOLD = {
+    "way": ("x: wp.array[float], y: wp.array[int]", """
+t = wp.tile_load(x, shape={n})
+if x[0] > -9.0:
+    x[0] = x[0] + 1.0
+    wp.tile_store(x, t * 2.0, offset=(5,))
+if x[1] + x[0] > 99.0:
+    y[1] = 3
+"""),
+    "count": ("x: wp.array[float], y: wp.array[int]", """
+k = wp.atomic_add(y, 0, 3)
+for j in range(k + 2):
+    wp.tile_store(x, wp.tile_load(x, shape={n}) + float(k) + x[2])
+wp.atomic_max(y, k % 7, k * 2)
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_one_thread_tells_what_changes(always: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all threads load from an array that is stored to, and what an atomic found; by one warp and two."""
+    monkeypatch.setattr(planning, "EACH", 1)
+    arguments, body = TOLD[name]
+    kernels = [body_kernel(arguments, body.replace("{n}", str(n))).specialize() for n in (20, 64)]
+    kernels = [replace(prepare(k, fma=False), name=f"{name}_{n}") for n, k in enumerate(kernels)]
+    codes = [print_cuda(kernel) for kernel in kernels]
+    assert [code.threads for code in codes] == [32, 64]
+    hostcuda.compile_host(list(zip(kernels, codes, strict=True)), "-O0")
+    for kernel, code in zip(kernels, codes, strict=True):
+        expected = [np.arange(80, dtype=np.float32), np.arange(9, dtype=np.int32)]
+        got = [a.copy() for a in expected]
+        interpret(kernel, (1,), expected)
+        hostcuda.run_code(kernel, code, (1,), got)
+        assert all(same_values(a, b) for a, b in zip(got, expected, strict=True)), code.source
+
+
+def test_sums_that_decide_stay_in_order(always: None) -> None:
+    """Derivatives repeat them; other sums may be in any order."""
+    decides = """
+total = wp.tile_sum(wp.tile_load(x, shape=64))
+if total[0] > 1.0:
+    x[0] = 0.0
+"""
+    deciding = prepare(body_kernel("x: wp.array[float]", decides).specialize())
+    for kernel, in_order in ((deciding, True), (made("softmax", 64), False)):
+        assert "total_of_warp" in print_cuda(kernel).source
+        assert ("total_of_warp" not in print_cuda(fix_rounding(kernel)).source) is in_order
 
 
 def test_small_tiles_have_one_thread() -> None:

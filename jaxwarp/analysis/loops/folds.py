@@ -21,11 +21,23 @@ class Fold:
     """The way in which a nest combines what it carries.
 
     Attributes:
-        kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, a second one what is known
-            of its element.
+        kind: SUM: each value is a sum; SMALLEST, LARGEST: the first value is the extremum, others what is known of its
+            element.
+        running: of a scan, which also uses what it has combined so far: the operations that make what it carries.
     """
 
     kind: str
+    running: tuple[Op, ...] = ()
+
+
+def chain_of(loop: For) -> list[For]:
+    """Return a loop that carries something, and the loops right inside of it that do."""
+    chain = [loop]
+    while True:
+        inner = [op for op in chain[-1].body.ops if isinstance(op, For)]
+        if len(inner) != 1 or not inner[0].inits:
+            return chain
+        chain.append(inner[0])
 
 
 def fold_of(
@@ -46,6 +58,49 @@ def fold_of(
         return Fold(SUM)
     kind = "" if may_store and _stores(loops[0].body) else _extremum(made, params, defining, uses)
     return Fold(kind) if kind else None
+
+
+def scan_of(loops: Sequence[For], defining: Mapping[Value, Op], uses: Counter[Value]) -> Fold | None:
+    """Return how loops combine what each iteration uses, too; what they store must be independent otherwise."""
+    if not all(loop.over_tile for loop in loops) or not _is_one_loop(loops, uses, may_store=True):
+        return None
+    last = loops[-1].body
+    params, made = last.params[1:], [defining.get(r) for r in last.results]
+    running = _needed(last)
+    if not all(_is_value(op, may_store=False) for op in running):
+        return None
+    dependent = set(params)
+    for op in running:
+        if dependent.intersection(op.operands):
+            dependent.update(op.defined)
+    if all(_adds(op, param, dependent) for op, param in zip(made, params, strict=True)):
+        return Fold(SUM, running)
+    kind = _extremum(made, params, defining, uses)
+    if not kind or (len(made) > 1 and not last.results[0].type.is_float):
+        return None
+    chosen = [op.args[1] for op in made if isinstance(op, Call)]
+    return None if dependent.intersection(chosen) else Fold(kind, running)
+
+
+def _needed(block: Block) -> tuple[Op, ...]:
+    """Return the operations that the results of a block follow from."""
+    wanted, found = set(block.results), list[Op]()
+    for op in reversed(block.ops):
+        if wanted.intersection(op.defined):
+            found.append(op)
+            inner = list(walk(Block((), (op,), ())))
+            wanted.update(v for x in inner for v in (*x.operands, *(r for b in x.blocks for r in b.results)))
+    return tuple(reversed(found))
+
+
+def _adds(op: Op | None, param: Value, dependent: set[Value]) -> bool:
+    """Return whether `op` adds something to `param` that what is carried has no part in."""
+    if not isinstance(op, Call) or op.result.type.is_half or op.builtin.name not in ("add", "sub", "fma"):
+        return False
+    at = {"add": (0, 1), "sub": (0,), "fma": (2,)}[op.builtin.name]
+    others = [v for v in op.args if v is not param]
+    is_once = len(others) == len(op.args) - 1
+    return any(op.args[n] is param for n in at) and is_once and not dependent.intersection(others)
 
 
 def _stores(block: Block) -> bool:
@@ -93,7 +148,7 @@ def _extremum(
     %better = (x > best) or (best != best and x == x)        integers: x > best
     yield select(%better, x, best), select(%better, where, best_where)
     """
-    if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or len(made) > 2:
+    if not all(isinstance(op, Call) and op.builtin.name == "select" for op in made) or not made:
         return ""
     chosen = [op for op in made if isinstance(op, Call)]
     test, new, best = chosen[0].args

@@ -2,8 +2,8 @@
 
 A nest is a loop with the loops right inside it, as one over all of their indices. What is between the loops is pure, so
 that each iteration of the innermost one may do it again. Independence is proved: each element that a nest stores to has
-the index of every loop in one of its own, the same in all accesses. Other loads are of elements that the nest does not
-store to (`apart.py`): a column of a factor is made of those before it.
+the index of every loop in one of its own, the same in all accesses, or as digits of one (`digits.py`). Other loads are
+of elements that the nest does not store to (`apart.py`): a column of a factor is made of those before it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.analysis.affine import Forms, forms_of
 from jaxwarp.analysis.integers.facts import Facts
 from jaxwarp.analysis.integers.ranges import all_of, is_inside
 from jaxwarp.analysis.loops.apart import IndexEnds
-from jaxwarp.analysis.loops.folds import SUM, Fold, fold_of
+from jaxwarp.analysis.loops.digits import are_of_one_iteration
+from jaxwarp.analysis.loops.folds import SUM, Fold, fold_of, scan_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -37,6 +39,7 @@ from jaxwarp.ir.nodes import (
 )
 from jaxwarp.ir.rows import count_uses
 from jaxwarp.types import Scalar
+from jaxwarp.unlocked import cached_property
 
 # Updates whose order does not matter where nobody reads what was there before.
 _IN_ANY_ORDER = ("add", "min", "max", "and", "or", "xor")
@@ -72,6 +75,11 @@ class Nest:
         return is_short and not any(isinstance(op, (Store, Atomic)) for op in walk(self.loops[0].body))
 
     @property
+    def is_scan(self) -> bool:
+        """Return whether each iteration uses what those before it have combined."""
+        return self.fold is not None and bool(self.fold.running)
+
+    @property
     def is_open(self) -> bool:
         """Return whether the number of iterations depends on values."""
         return not all(self.ranges)
@@ -90,6 +98,7 @@ class Nests:
 
     def __init__(self, kernel: Kernel):
         ops = list(walk(kernel.body))
+        self._kernel = kernel
         self.locals = frozenset(kernel.locals)
         self.constants = {op.result: op.value for op in ops if isinstance(op, Const)}
         self._uses = count_uses(kernel)
@@ -129,7 +138,10 @@ class Nests:
         while (inner := self._loop_inside(chain)) is not None:
             chain.append(inner)
         if op.inits:
-            fold = fold_of(chain, self.defining, self._uses, may_store=self._are_independent(chain))
+            is_independent = self._are_independent(chain)
+            fold = fold_of(chain, self.defining, self._uses, may_store=is_independent)
+            if fold is None and is_independent and all(map(self.range_of, chain)):
+                fold = scan_of(chain, self.defining, self._uses)
             made = self._made(chain, fold)
             return made if fold is not None and (fold.kind == SUM or not made.is_open) else None
         for depth in range(len(chain), 0, -1):
@@ -199,13 +211,25 @@ class Nests:
             if isinstance(op, (Load, Store, Atomic)):
                 accesses.setdefault(op.param, []).append(op)
         return all(
-            all(isinstance(op, Load) for op in found) or self._in_any_order(found) or self._own(found, indices, inside)
+            all(isinstance(op, Load) for op in found)
+            or self._in_any_order(found)
+            or self._own(found, indices, inside)
+            or self._have_digits(found, loops)
             for found in accesses.values()
         )
 
     def _in_any_order(self, found: Sequence[Load | Store | Atomic]) -> bool:
         kinds = {op.kind if isinstance(op, Atomic) and not self._uses[op.result] else "" for op in found}
         return len(kinds) == 1 and kinds.pop() in _IN_ANY_ORDER
+
+    def _have_digits(self, found: Sequence[Load | Store | Atomic], loops: Sequence[For]) -> bool:
+        inner = [op.body.params[0] for op in walk(loops[0].body) if isinstance(op, For) and op not in loops]
+        indices = [loop.body.params[0] for loop in loops]
+        return are_of_one_iteration(found, indices, inner, self._forms, self.defining)
+
+    @cached_property
+    def _forms(self) -> Forms:
+        return forms_of(self._kernel, (None,) * self._kernel.grid_rank)
 
     def _own(self, found: Sequence[Load | Store | Atomic], indices: Sequence[Value], inside: set[Value]) -> bool:
         """Return whether every iteration has elements of its own: an index of theirs tells which iteration it is."""

@@ -38,6 +38,7 @@ from jaxwarp.vjp.own_arrays import arrays_as_values, best_as_values, may_be_valu
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, cotangent_type
+from jaxwarp.vjp.reverse.extrema import extrema_of
 from jaxwarp.vjp.reverse.first_run import FirstRun
 from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
@@ -175,6 +176,7 @@ class Adjoint(FirstRun):
         self.ownership = self.sources.ownership
         self.single_access = SingleAccess(kernel, self.ownership)
         self.products = products_of(kernel)
+        self.extrema = extrema_of(kernel)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
             p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)

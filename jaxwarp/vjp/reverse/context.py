@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from jaxwarp.ir.builder import Builder
@@ -35,6 +35,7 @@ class Reversal(ABC):
         constants: those of the differentiated kernel.
         locals: arrays of the thread's own.
         own: those of the differentiated kernel that stay in memory.
+        extrema: the loops that look for an extremum of a tile, with the loops right inside of them.
         filling: of these, the arrays that the block which is being run fills: its stores are done.
     """
 
@@ -48,6 +49,7 @@ class Reversal(ABC):
         self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self.locals: list[Param] = list(kernel.locals)
         self.own = own
+        self.extrema: Mapping[Op, tuple[For, ...]] = {}
         self.filling = own.filled_by(kernel.body)
 
     @abstractmethod
@@ -108,6 +110,11 @@ class Reversal(ABC):
             product = self.o.guarded(incoming, factor)
         self.guarded.add(product)
         return product
+
+    def known_range(self, loop: For) -> range:
+        """Return the numbers that a loop goes over; nothing if they are not known."""
+        start, stop, step = (self.constants.get(v) for v in (loop.start, loop.stop, loop.step))
+        return range(int(start), int(stop), int(step)) if start is not None and stop is not None and step else range(0)
 
     def local(self, name: str, dtype: Scalar, length: int) -> Param:
         """A new array of the thread's own."""

@@ -6,6 +6,8 @@ k, run the body once more, reverse it. What that needs of c decides how:
 * Nothing (sums, products with constants: the carried values enter linearly): the reversed iterations simply run.
 * Something: that part of c is kept at checkpoints, in arrays of the thread's own, and recomputed from the nearest one
   (`checkpoints.py`). Of few iterations every state is kept; there is no bound on n.
+
+Loops that look for an extremum of a tile need neither (`extrema.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +18,18 @@ from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Param, Store, Value, 
 from jaxwarp.types import int64
 from jaxwarp.vjp.reverse.checkpoints import Checkpointed
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, Reversal, cotangent_type
+from jaxwarp.vjp.reverse.extrema import reverse_extremum
 from jaxwarp.vjp.reverse.loop_steps import LoopSteps, Reversed, named
 
 
 def reverse_loop(context: Reversal, op: For | While, env: Environment, cotangents: Cotangents) -> None:
     """Emits the reverse of a loop; cotangents of its results go to its initial values and what it captured."""
-    LoopReversal(context, op, env, cotangents).run()
+    chain = context.extrema.get(op, ())
+    ranges = [context.known_range(loop) for loop in chain]
+    if chain and all(ranges):
+        reverse_extremum(context, chain, [r[0] for r in ranges], env, cotangents)
+    else:
+        LoopReversal(context, op, env, cotangents).run()
 
 
 class LoopReversal(LoopSteps):

@@ -82,7 +82,9 @@ def find_tasks(kernel: Kernel, machine: Machine) -> Mapping[For, Task]:
 def _is_task(nest: Nest, kernel: Kernel) -> bool:
     """Return whether a nest can be a launch, and is worth it."""
     loops, ops = nest.loops, list(walk(nest.loops[0].body))
-    if nest.is_open or nest.most < LEAST_ELEMENTS or any(loop.body.params[0].type is not int32 for loop in loops):
+    if nest.is_open or nest.is_scan or nest.most < LEAST_ELEMENTS:
+        return False
+    if any(loop.body.params[0].type is not int32 for loop in loops):
         return False
     if nest.fold is not None and (nest.fold.kind != SUM or any(v.type.is_half for v in loops[0].inits)):
         return False

@@ -65,7 +65,7 @@ def exchanges(op: Op, nests: Nests, places: Places) -> bool:
         return False
     if isinstance(op, For):
         return op in nests.found and nests.found[op].fold is not None and not nests.found[op].is_of_each_warp
-    return isinstance(op, Load) and op.param in places.registers and op not in nests.of
+    return op in places.told or (isinstance(op, Load) and op.param in places.registers and op not in nests.of)
 
 
 class _Finder:
@@ -130,8 +130,8 @@ class _Finder:
         """Return a description of which thread is at which element."""
         nest = self._nests.of.get(op)
         if nest is None:
-            return None if isinstance(op, Load) else _FIRST
-        if nest.is_open:
+            return None if isinstance(op, Load) and op not in self._places.told else _FIRST
+        if nest.is_open or nest.is_scan:
             return None
         if sorted(map(id, op.indices)) != sorted(map(id, nest.indices)):  # else several threads have the element
             return None
@@ -152,6 +152,8 @@ class _Finder:
         if self.meet(loaded, since.stored) or self.meet(stored, since.stored | since.loaded):
             self.before[at] = None
             since = _Since()
+        if isinstance(at, For) and self._nests.found[at].is_scan:  # its last accesses come after its own barrier
+            return _Since(since.stored | stored, since.loaded | loaded)
         if inside:  # which has a barrier of its own
             return _Since(frozenset(), frozenset([(SCRATCH, None, None)]))
         return _Since(since.stored | stored, since.loaded | loaded)

@@ -9,7 +9,7 @@ Iterations are independent, or summed in any order. So the index can be the elem
 
 from __future__ import annotations
 
-from jaxwarp.analysis.loops.folds import SUM
+from jaxwarp.analysis.loops.folds import SUM, fold_of
 from jaxwarp.analysis.loops.nests import Nests
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Call, Const, For, Op, Value, walk
@@ -29,10 +29,16 @@ class _Turner(Rewriter):
         self._nests = nests
         self._uses = count_uses(kernel)
         self._turned = {
-            loop for nest in nests.found.values() if nest.fold is None or nest.fold.kind == SUM for loop in nest.loops
+            loop
+            for nest in nests.found.values()
+            if nest.fold is None or (nest.fold.kind == SUM and not nest.is_scan)
+            for loop in nest.loops
         }
         self._calls: dict[Value, list[Call]] = {}
         for op in walk(kernel.body):
+            if isinstance(op, For) and op.inits:
+                fold = fold_of([op], nests.defining, self._uses)
+                self._turned |= {op} if fold is not None and fold.kind == SUM else set()
             if isinstance(op, Call):
                 for value in op.args:
                     self._calls.setdefault(value, []).append(op)

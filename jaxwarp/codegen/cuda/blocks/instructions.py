@@ -235,6 +235,17 @@ template <bool fused> INLINE double plus_product(double a, double b, double c) {
 }
 """,
 )
+helper(
+    "is_any_nan",
+    """
+template <int count, class T> INLINE bool is_any_nan(const T *values) {
+    bool found = false;
+    #pragma unroll
+    for (int n = 0; n < count; ++n) found |= values[n] != values[n];
+    return found;
+}
+""",
+)
 # A product whose sums are a patch in each thread: `tall` rows, `down` apart, and `wide` columns, `near` of them side by
 # side.
 helper(

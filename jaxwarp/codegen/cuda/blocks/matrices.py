@@ -45,6 +45,7 @@ class MatrixProduct:
         shape: rows, columns, and the length of what is summed over.
         is_fused: whether products are rounded only when they are added.
         in_any_order: whether the program leaves the order of the sums open.
+        is_guarded: whether a product is 0 where one factor is 0, even if the other one is infinite or NaN.
     """
 
     left: Operand
@@ -52,6 +53,7 @@ class MatrixProduct:
     shape: tuple[int, int, int]
     is_fused: bool
     in_any_order: bool
+    is_guarded: bool
 
     @property
     def dtype(self) -> Scalar:
@@ -151,6 +153,9 @@ def matrix_product(nest: Nest, nests: Nests) -> MatrixProduct | None:
     if found is None:
         return None
     factors, used, is_fused = found
+    is_guarded = any(op.builtin.name == "select" for op in used if isinstance(op, Call))
+    if is_guarded and not loop.over_tile:
+        return None
     loads = [_loaded(v, used, nests) for v in factors]
     if any(load is None for load in loads):
         return None
@@ -176,7 +181,7 @@ def matrix_product(nest: Nest, nests: Nests) -> MatrixProduct | None:
     if right.param.dtype is not dtype or not is_known:
         return None
     shape = len(ranges[0]), len(ranges[1]), len(ranges[2])
-    return MatrixProduct(left, right, shape, is_fused, loop.over_tile)
+    return MatrixProduct(left, right, shape, is_fused or is_guarded, loop.over_tile, is_guarded)
 
 
 def _factors(result: Value, carried: Value, nests: Nests) -> tuple[list[Value], set[Op], bool] | None:
@@ -189,9 +194,24 @@ def _factors(result: Value, carried: Value, nests: Nests) -> tuple[list[Value], 
     if last.builtin.name != "add" or carried not in last.args:
         return None
     other = nests.defining.get(last.args[0] if last.args[1] is carried else last.args[1])
+    used: set[Op] = {last}
+    if isinstance(other, Call) and other.builtin.name == "select":
+        used |= {other, *_guard(other, nests)}
+        other = nests.defining.get(other.args[2]) if len(used) > 2 else None
     if isinstance(other, Call) and other.builtin.name == "mul" and carried not in other.args:
-        return list(other.args), {last, other}, False
+        return list(other.args), {*used, other}, False
     return None
+
+
+def _guard(chosen: Call, nests: Nests) -> set[Op]:
+    """Return the test of `select(x == 0, 0, x * y)`; nothing: it is something else."""
+    test, zero, product = chosen.args
+    compared, made = nests.defining.get(test), nests.defining.get(product)
+    if not (isinstance(compared, Call) and compared.builtin.name == "eq" and isinstance(made, Call)):
+        return set()
+    is_zero = [nests.constants.get(v) == 0 for v in compared.args]
+    is_known = nests.constants.get(zero) == 0 and made.builtin.name == "mul" and any(is_zero)
+    return {compared} if is_known and compared.args[is_zero[0]] in made.args else set()
 
 
 def _loaded(value: Value, used: set[Op], nests: Nests) -> Load | None:

@@ -77,7 +77,7 @@ def _pipeline(loop: For, nests: Nests, stored: set[Param], accesses: dict[Param,
     if not fills:
         return None
     ahead = tuple(op for op in loop.body.ops if op in needed)
-    rest = _live([op for op in loop.body.ops if op not in fills], loop.body.results)
+    rest = live([op for op in loop.body.ops if op not in fills], loop.body.results)
     return Pipeline(loop, ahead, rest, tuple(tiles))
 
 
@@ -153,7 +153,7 @@ def _is_own(fill: Op, loop: For, inside: set[Op], accesses: Sequence[Op]) -> boo
     return not any(x in others for op in before for x in _within(op))
 
 
-def _live(ops: Sequence[Op], results: Sequence[Value]) -> tuple[Op, ...]:
+def live(ops: Sequence[Op], results: Sequence[Value]) -> tuple[Op, ...]:
     """Return operations without values that only what was left out has used."""
     wanted, kept = set(results), list[Op]()
     for op in reversed(ops):

@@ -15,7 +15,8 @@ from jaxwarp.codegen.cuda.blocks.matrices import Layout, MatrixProduct, layout_o
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import Fragments, Mapping, in_fragments, patched
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Load, Param, Store, Value, walk
+from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, Value, walk
+from jaxwarp.ir.rows import count_uses
 
 _MOST_COPIED = 256  # elements of an array that each thread has a copy of, in local memory
 _MOST_EACH = 64  # registers for one tile
@@ -52,6 +53,7 @@ class Places:
         in_turn: the mappings of nests that meet no array in registers: neighbours have neighbouring elements.
         matrices: what the nests multiply that are products of matrices in shared memory.
         layouts: of the arrays in shared memory that are matrices of products.
+        told: the operations that one thread does for all: what they find may be another thing for each.
     """
 
     threads: int
@@ -63,6 +65,7 @@ class Places:
     in_turn: dict[Nest, Mapping] = field(default_factory=dict)
     matrices: dict[Nest, MatrixProduct] = field(default_factory=dict)
     layouts: dict[Param, Layout] = field(default_factory=dict)
+    told: set[Op] = field(default_factory=set[Op])
 
     @property
     def shared_bytes(self) -> int:
@@ -93,7 +96,7 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
     for op in walk(kernel.body):
         if isinstance(op, (Load, Store, Atomic)) and op.param in accesses:
             accesses[op.param].append(op)
-    places = Places(threads)
+    places = Places(threads, told=_told(kernel, nests))
     patterns: dict[Param, dict[Nest, Span]] = {}
     for param, found in accesses.items():
         if _is_copied(param, found, nests):
@@ -117,8 +120,19 @@ def place_arrays(kernel: Kernel, nests: Nests, threads: int) -> Places | None:
         ops = list(walk(nest.loops[0].body))
         meets = any(isinstance(op, (Load, Store)) and op.param in places.registers for op in ops)
         if not meets and not _is_product(nest, places, nests):
-            places.in_turn[nest] = Mapping(span.shape, threads)
+            places.in_turn[nest] = Mapping(span.shape, threads, in_rows=nest.is_scan)
     return places
+
+
+def _told(kernel: Kernel, nests: Nests) -> set[Op]:
+    """Return the loads of what other blocks may change, and the atomics whose results are read, outside of nests.
+
+    Threads that saw different values could part ways.
+    """
+    ops, used = list(walk(kernel.body)), count_uses(kernel)
+    stored = {op.param for op in ops if isinstance(op, (Store, Atomic)) and op.param in kernel.params}
+    outside = [op for op in ops if isinstance(op, (Load, Atomic)) and op.param in stored and op not in nests.of]
+    return {op for op in outside if isinstance(op, Load) or used[op.result]}
 
 
 def _multiply(places: Places, nests: Nests) -> None:
@@ -197,7 +211,7 @@ def _pattern(param: Param, found: list[Access], nests: Nests) -> dict[Nest, Span
             if not known or not isinstance(op, Load):
                 return None
             continue
-        if nest.is_open:
+        if nest.is_open or nest.is_scan:
             return None
         box = tuple(_along(op.indices[axis], nest, nests) for axis in axes)
         loops = [at for at in box if at is not None and at >= 0]

@@ -9,13 +9,13 @@ from jaxwarp.analysis.loops.nests import MANY_TRIPS, Nest, Nests
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
+from jaxwarp.codegen.cuda.blocks.parted import parted
 from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelines_in
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP, Fragments
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import PRINT, Atomic, Block, For, If, Load, Op, Store, Tell, While, walk
-from jaxwarp.ir.rows import count_uses
+from jaxwarp.ir.nodes import PRINT, Block, For, If, Op, Tell, While, walk
 
 # A tile of fewer elements is no work for a warp: one thread a block does 16,384 Cholesky factors of 16 x 16 in 122 us.
 LEAST_ELEMENTS = 64
@@ -70,14 +70,11 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
     """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all."""
     if not has_tiles(kernel):
         return None
+    kernel = parted(kernel, Nests(kernel))
     kernel = forwards(kernel, Nests(kernel))
-    ops, nests = list(walk(kernel.body)), Nests(kernel)
-    if not _is_uniform(kernel, ops, nests):
-        return None
-    stored = {op.param for op in ops if isinstance(op, (Store, Atomic)) and op.param in kernel.params}
-    # Threads that load what other blocks change may see different values, and part ways.
-    if any(isinstance(op, Load) and op.param in stored and op not in nests.of for op in ops):
-        return None
+    if any(isinstance(op, Tell) and op.kind != PRINT for op in walk(kernel.body)):
+        return None  # threads that fail would leave the others at a barrier
+    nests = Nests(kernel)
     largest = max((nest.most for nest in nests.found.values()), default=0)
     if largest < LEAST_ELEMENTS:
         return None
@@ -115,17 +112,6 @@ def _pipelines(kernel: Kernel, nests: Nests, places: Places) -> dict[For, Pipeli
 def has_tiles(kernel: Kernel) -> bool:
     """Return whether a kernel goes over tiles."""
     return any(isinstance(op, For) and op.over_tile for op in walk(kernel.body))
-
-
-def _is_uniform(kernel: Kernel, ops: list[Op], nests: Nests) -> bool:
-    """Return whether all threads of a block would take the same way: nothing that one of them has done tells."""
-    used = count_uses(kernel)
-    for op in ops:
-        if isinstance(op, Tell) and op.kind != PRINT:
-            return False
-        if isinstance(op, Atomic) and op.param in kernel.params and used[op.result] and op not in nests.of:
-            return False
-    return True
 
 
 def _products(nests: Nests) -> list[int]:

@@ -18,6 +18,7 @@ class Mapping:
         threads: of a block.
         patch: rows and columns of elements that a thread has, for products, which read a row and a column for many
             elements; empty: threads take turns.
+        in_rows: without patches, whether a thread has elements that follow each other.
         near: how many columns of a patch follow each other; 0: as many as one access of memory takes.
     """
 
@@ -25,6 +26,7 @@ class Mapping:
     threads: int
     patch: tuple[int, int] = ()  # pyright: ignore
     near: int = 0
+    in_rows: bool = False
 
     @property
     def count(self) -> int:
@@ -70,7 +72,8 @@ class Mapping:
             flat = 0
             for extent, index in zip(self.shape, at, strict=True):
                 flat = flat * extent + index
-            return flat % self.threads, flat // self.threads
+            count = self.count
+            return (flat // count, flat % count) if self.in_rows else (flat % self.threads, flat // self.threads)
         across, near = self._columns()
         down, wide = self.threads // across, self.patch[1]
         row, column = at
@@ -164,4 +167,5 @@ def in_fragments(shape: tuple[int, ...], threads: int, tall: int) -> Fragments:
         columns = -(-shape[1] // (8 * (warps // down)))
         choices.append((rows * columns, rows * tall + columns * 8, down, rows, columns))
     _, _, down, rows, columns = min(choices)
-    return Fragments(shape, threads, (rows * tall // 8, columns * 2), 0, (down, warps // down), tall)
+    patch = (rows * tall // 8, columns * 2)
+    return Fragments(shape, threads, patch, warps=(down, warps // down), tall=tall)

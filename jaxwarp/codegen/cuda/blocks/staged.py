@@ -10,6 +10,7 @@ from jaxwarp.codegen.cuda.blocks.matrices import WIDE, Layout, MatrixProduct, Op
 from jaxwarp.codegen.cuda.blocks.pipelines import Pipeline
 from jaxwarp.codegen.cuda.blocks.printer import BlockPrinter
 from jaxwarp.codegen.cuda.blocks.products import Product
+from jaxwarp.codegen.cuda.blocks.scans import ScanPrinter
 from jaxwarp.codegen.cuda.blocks.spread import Fragments, lanes
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, Expr, combine
 from jaxwarp.codegen.cuda.statements import TextLine
@@ -20,8 +21,8 @@ from jaxwarp.types import float64
 _STEPS = {4: (2, 1), 8: (2, 1)}
 
 
-class StagedPrinter(BlockPrinter):
-    """Prints what `BlockPrinter` does, and matrices in shared memory with their layouts."""
+class StagedPrinter(ScanPrinter):
+    """Prints what `ScanPrinter` does, and matrices in shared memory with their layouts."""
 
     _stage = ""  # of the tiles of the open pipeline that code outside of copies is about; a text
     _tiles: tuple[Param, ...] = ()
@@ -268,6 +269,14 @@ class StagedPrinter(BlockPrinter):
         ((name, _),) = sums
         self.flush()
         self.line(self.product_text(nest, found, name), product.loop.loc)
+        if found.is_guarded:
+            # A product of 0 and a number that is not finite is NaN; else tests change nothing.
+            self.line(f"if (is_any_nan<{self.plan.places.mapping(nest).count}>({name})) {{", product.loop.loc)
+            self.depth += 1
+            self.begin(nest, product, before, sums)
+            super().sums(nest, product, before, sums)
+            self.depth -= 1
+            self.line("}")
 
     def product_text(self, nest: Nest, found: MatrixProduct, sums: str) -> str:
         mapping, (rows, columns, depth) = self.plan.places.mapping(nest), found.shape
