@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.decorators import func, kernel
-from jaxwarp.errors import KernelTypeError
 
 
 def dynamic_kernel(suffix: Any = "", kernel_options: Any = None, **_: Any) -> Any:
@@ -38,18 +38,8 @@ class TemporaryStore:
         """Does nothing."""
 
 
-@guarded
-class Temporary:
-    """A new array that goes when it is no longer used."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def detach(self) -> Any:
-        return self.array
-
-    def release(self) -> None:
-        """Does nothing: the array goes by itself."""
+Temporary = wp.array
+"""What `borrow_temporary` gives: an array, which goes when it is no longer used."""
 
 
 def set_default_temporary_store(temporary_store: Any) -> None:
@@ -62,27 +52,36 @@ def set_default_temporary_store(temporary_store: Any) -> None:
 
 
 @boundary
-def borrow_temporary(temporary_store: Any, dtype: Any, shape: Any = None, pinned: bool = False,
-                     requires_grad: bool = False, device: Any = None) -> Temporary:  # fmt: skip
-    """A new array of zeros, in `array`.
+def borrow_temporary(temporary_store: Any, shape: Any, dtype: Any, pinned: bool = False, requires_grad: bool = False,
+                     device: Any = None) -> Any:  # fmt: skip
+    """Make an array of zeros. Its `detach()` returns the array itself; its `release()` does nothing.
 
     Args:
         temporary_store, pinned: accepted, no effect.
-        dtype, shape, requires_grad, device: as of `wp.zeros`.
+        shape, dtype, requires_grad, device: as of `wp.zeros`.
     """
     del temporary_store, pinned
-    if shape is None:
-        raise KernelTypeError("borrow_temporary: shape: expected extents, got None")
-    return Temporary(wp.zeros(shape, dtype=dtype, device=device, requires_grad=requires_grad))
+    return _temporary(wp.zeros(shape, dtype=dtype, device=device, requires_grad=requires_grad))
 
 
 @boundary
-def borrow_temporary_like(array: Any, temporary_store: Any = None) -> Temporary:
-    """A new array of zeros like another one, in `array`.
+def borrow_temporary_like(array: Any, temporary_store: Any = None) -> Any:
+    """Make an array of zeros like another one, with the methods that `borrow_temporary` adds.
 
     Args:
         array: the other one.
         temporary_store: accepted, no effect.
     """
     del temporary_store
-    return Temporary(wp.zeros_like(array.array if isinstance(array, Temporary) else array))
+    return _temporary(wp.zeros_like(array))
+
+
+def _temporary(array: Any) -> Any:
+    itself = weakref.ref(array)  # a strong reference would keep its memory until the next collection of garbage
+    array.detach = itself
+    array.release = _release
+    return array
+
+
+def _release() -> None:
+    """Do nothing: the memory goes with the array."""
