@@ -2486,18 +2486,6 @@ def transform_wrench(t: _TransformT, x: _Vec6T) -> _Vec6T:
 @_overload
 def svd2(A: _Mat22) -> Tuple[mat22, vec2, mat22]:
     """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
-    `svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]`
-    `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
-
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
-    in a derivative is 0.
-    """
-
-@_overload
-def svd2(A: _Mat22) -> Tuple[mat22h, vec2h, mat22h]:
-    """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
-    `svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]`
     `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
@@ -2508,7 +2496,6 @@ def svd2(A: _Mat22) -> Tuple[mat22h, vec2h, mat22h]:
 @_overload
 def svd2(A: _Mat22, U: Any, sigma: Any, V: Any) -> None:
     """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
-    `svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]`
     `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
@@ -2519,18 +2506,6 @@ def svd2(A: _Mat22, U: Any, sigma: Any, V: Any) -> None:
 @_overload
 def svd3(A: _Mat33) -> Tuple[mat33, vec3, mat33]:
     """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
-    `svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]`
-    `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
-
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
-    a derivative is 0.
-    """
-
-@_overload
-def svd3(A: _Mat33) -> Tuple[mat33h, vec3h, mat33h]:
-    """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
-    `svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]`
     `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
@@ -2541,7 +2516,6 @@ def svd3(A: _Mat33) -> Tuple[mat33h, vec3h, mat33h]:
 @_overload
 def svd3(A: _Mat33, U: Any, sigma: Any, V: Any) -> None:
     """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
-    `svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]`
     `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
 
     The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
@@ -2570,17 +2544,6 @@ def qr3(A: _Mat33, Q: Any, R: Any) -> None:
 @_overload
 def eig3(A: _Mat33) -> Tuple[mat33, vec3]:
     """`eig3(A: mat33) -> tuple[mat33, vec3]`
-    `eig3(A: mat33h) -> tuple[mat33h, vec3h]`
-    `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
-
-    The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
-    values the vectors are not unique: what would mix them in a derivative is 0.
-    """
-
-@_overload
-def eig3(A: _Mat33) -> Tuple[mat33h, vec3h]:
-    """`eig3(A: mat33) -> tuple[mat33, vec3]`
-    `eig3(A: mat33h) -> tuple[mat33h, vec3h]`
     `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
 
     The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
@@ -2590,7 +2553,6 @@ def eig3(A: _Mat33) -> Tuple[mat33h, vec3h]:
 @_overload
 def eig3(A: _Mat33, Q: Any, d: Any) -> None:
     """`eig3(A: mat33) -> tuple[mat33, vec3]`
-    `eig3(A: mat33h) -> tuple[mat33h, vec3h]`
     `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
 
     The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal

@@ -203,6 +203,12 @@ def between(x: Any, y: Any, s: Any, t: Any, size: Any):
 
 
 @wp.func
+def svd3_found(A: wp.mat33h):
+    U, sigma, V = svd3_found(wp.mat33f(A))
+    return wp.mat33h(U), wp.vec3h(sigma), wp.mat33h(V)
+
+
+@wp.func
 def svd3_of(A: mat33, U: mat33, sigma: vec3, V: mat33):
     return U, sigma, V
 
@@ -231,12 +237,6 @@ def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
 
 
 @wp.func
-def svd3(A: wp.mat33h) -> tuple[wp.mat33h, wp.vec3h, wp.mat33h]:
-    U, sigma, V = svd3(wp.mat33f(A))
-    return wp.mat33h(U), wp.vec3h(sigma), wp.mat33h(V)
-
-
-@wp.func
 def svd3(A: mat33, U: wp.ref[mat33], sigma: wp.ref[vec3], V: wp.ref[mat33]) -> None:
     U, sigma, V = svd3(A)
 
@@ -251,6 +251,12 @@ def svd2_found(A: mat22):
     p = unit_or(a, wp.length(a) * 0.0, vector(1.0, 0.0))
     q = vector(-p[1], p[0])
     return wp.matrix_from_cols(p, q), scale * vector(wp.dot(p, a), wp.dot(q, b)), wp.matrix_from_cols(u, v)
+
+
+@wp.func
+def svd2_found(A: wp.mat22h):
+    U, sigma, V = svd2_found(wp.mat22f(A))
+    return wp.mat22h(U), wp.vec2h(sigma), wp.mat22h(V)
 
 
 @wp.func
@@ -279,12 +285,6 @@ def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
     U, sigma, V = svd2_found(A)
     U, sigma, V = svd2_of(A, U, sigma, V)
     return svd2_of(A, U, sigma, V)
-
-
-@wp.func
-def svd2(A: wp.mat22h) -> tuple[wp.mat22h, wp.vec2h, wp.mat22h]:
-    U, sigma, V = svd2(wp.mat22f(A))
-    return wp.mat22h(U), wp.vec2h(sigma), wp.mat22h(V)
 
 
 @wp.func
@@ -351,6 +351,12 @@ def eig3_found(A: mat33):
 
 
 @wp.func
+def eig3_found(A: wp.mat33h):
+    Q, d = eig3_found(wp.mat33f(A))
+    return wp.mat33h(Q), wp.vec3h(d)
+
+
+@wp.func
 def eig3_of(A: mat33, Q: mat33, d: vec3):
     return Q, d
 
@@ -376,12 +382,6 @@ def eig3(A: mat33) -> tuple[mat33, vec3]:
     Q, d = eig3_found(A)
     Q, d = eig3_of(A, Q, d)
     return eig3_of(A, Q, d)
-
-
-@wp.func
-def eig3(A: wp.mat33h) -> tuple[wp.mat33h, wp.vec3h]:
-    Q, d = eig3(wp.mat33f(A))
-    return wp.mat33h(Q), wp.vec3h(d)
 
 
 @wp.func
