@@ -155,10 +155,9 @@ class Function:
 
     def _require_shapes(self, args: tuple[Any, ...]) -> None:
         """Raises if a value outside of kernels has other components than the signature says."""
-        for place, (name, annotation) in zip(range(len(args)), _annotations_in(self.signature), strict=False):
-            expected = [_SHAPES[kind] for kind in annotation.split(" | ") if kind in _SHAPES]
-            given = np.shape(args[place]) if expected else ()
-            if expected and all(given[-len(shape) :] != shape for shape in expected):
+        for place, name, annotation, shapes in _shapes_in(self.signature):
+            given = np.shape(args[place]) if place < len(args) else None
+            if given is not None and all(given[-len(shape) :] != shape for shape in shapes):
                 raise TypeError(f"argument {name}: expected {annotation}, got {_kind(args[place])}")
 
     def _assign(self, targets: list[Any], results: Any) -> None:
@@ -189,12 +188,14 @@ _SHAPES = {"Vec3": (3,), "Quat": (4,), "Vec6": (6,), "Transform": (7,), "Mat33":
 
 
 @functools.cache
-def _annotations_in(signature: str) -> tuple[tuple[str, str], ...]:
-    """The names of a function's arguments, with what the signature says they are."""
+def _shapes_in(signature: str) -> tuple[tuple[int, str, str, tuple[tuple[int, ...], ...]], ...]:
+    """The arguments that have some components: place, name, what the signature says they are, and the shapes."""
     try:
-        return tuple((p.name, str(p.annotation)) for p in parsed(signature).parameters.values())
+        arguments = [(p.name, str(p.annotation)) for p in parsed(signature).parameters.values()]
     except AttributeError:
         return ()
+    shapes = [tuple(_SHAPES[kind] for kind in text.split(" | ") if kind in _SHAPES) for _, text in arguments]
+    return tuple((n, *one, shapes[n]) for n, one in enumerate(arguments) if shapes[n])
 
 
 def _kind(value: Any) -> str:

@@ -28,7 +28,7 @@ from jaxwarp.builtins.language.rotations import (
 from jaxwarp.builtins.language.smooth import norm
 from jaxwarp.builtins.language.values import Bundle, Operand
 from jaxwarp.ir.nodes import Value
-from jaxwarp.quaternions import IDENTITY_ROTATION, quat_rotated, transform_product
+from jaxwarp.quaternions import IDENTITY_ROTATION, cross_product, quat_rotated, transform_product
 from jaxwarp.types import Mat, Quat, Transform, Vec
 
 _transforms = FunctionTable("Transforms")
@@ -286,7 +286,7 @@ def _spatial_dot(ops: Ops, a: Operand, b: Operand) -> Value:
 
 
 def _cross_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.append(np.cross(a[:3], b[:3]), np.cross(a[3:], b[:3]) + np.cross(a[:3], b[3:]))
+    return np.append(cross_product(a[:3], b[:3]), cross_product(a[3:], b[:3]) + cross_product(a[:3], b[3:]))
 
 
 @_spatial.add("spatial_cross(a: Vec6, b: Vec6) -> Vec6", in_double(_cross_ref), ulp=16)
@@ -299,7 +299,7 @@ def _spatial_cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
 
 
 def _cross_dual_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.append(np.cross(a[:3], b[:3]) + np.cross(a[3:], b[3:]), np.cross(a[:3], b[3:]))
+    return np.append(cross_product(a[:3], b[:3]) + cross_product(a[3:], b[3:]), cross_product(a[:3], b[3:]))
 
 
 @_spatial.add("spatial_cross_dual(a: Vec6, b: Vec6) -> Vec6", in_double(_cross_dual_ref), ulp=16)
@@ -342,7 +342,7 @@ def _spatial_adjoint(ops: Ops, r: Operand, s: Operand) -> Bundle:
 
 
 @_spatial.add("velocity_at_point(qd: Vec6, r: Vec3) -> Vec3",
-              in_double(lambda x, r: x[3:] + np.cross(x[:3], r)), ulp=16)  # fmt: skip
+              in_double(lambda x, r: x[3:] + cross_product(x[:3], r)), ulp=16)  # fmt: skip
 def _velocity_at_point(ops: Ops, qd: Operand, r: Operand) -> Bundle:
     """The linear velocity of a point at r of what moves with a twist: v + w x r."""
     x, at = require_spatial("velocity_at_point", qd), require_vec3("velocity_at_point", r)
@@ -352,12 +352,12 @@ def _velocity_at_point(ops: Ops, qd: Operand, r: Operand) -> Bundle:
 
 def _twist_ref(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     w = quat_rotated(t[3:], x[:3])
-    return np.append(w, quat_rotated(t[3:], x[3:]) + np.cross(t[:3], w))
+    return np.append(w, quat_rotated(t[3:], x[3:]) + cross_product(t[:3], w))
 
 
 def _wrench_ref(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     f = quat_rotated(t[3:], x[3:])
-    return np.append(quat_rotated(t[3:], x[:3]) + np.cross(t[:3], f), f)
+    return np.append(quat_rotated(t[3:], x[:3]) + cross_product(t[:3], f), f)
 
 
 def _turned_halves(ops: Ops, name: str, t: Operand, x: Operand) -> tuple[Bundle, Bundle, Any, Any]:
