@@ -146,6 +146,34 @@ def test_a_halo_has_the_nodes_of_cells_beyond(with_halo, count, owned):
     assert nodes.space_node_indices().list() == list(range(count))
 
 
+def test_cells_of_particles_may_have_the_numbers_of_the_part():
+    p = Particles()
+    part = p.part()
+    cells, coords, fractions = p.spread
+    numbers = np.random.default_rng(3).integers(-1, 9, p.cells.shape).astype(np.int32)
+    of_geometry = np.where(numbers < 0, -1, part.cells[numbers]).astype(np.int32)
+    ours, theirs = (
+        fem.PicQuadrature(fem.Cells(part), (wp.array(c, dtype=int), coords, fractions), p.weights,
+                          use_domain_element_indices=is_of_part)
+        for c, is_of_part in ((numbers, True), (of_geometry, False))
+    )  # fmt: skip
+    speeds = {"speeds": wp.array(p.speeds)}
+    found, expected = (
+        fem.integrate(load, quadrature=q, fields={"v": fem.make_test(p.space, domain=fem.Cells(part))}, values=speeds)
+        for q in (ours, theirs)
+    )
+    assert abs(expected.numpy()).max() > 1e-3
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    counts = np.bincount(numbers[numbers >= 0], minlength=9)
+    np.testing.assert_array_equal(np.diff(ours.cell_particle_offsets.numpy()), counts)  # of the part's cells only
+    assert theirs.cell_particle_offsets.shape == (13,)
+    with pytest.raises(wp.KernelError, match="cells from -1 to 8, got 0 to 11"):
+        wrong = np.repeat(part.cells[:1] * 0 + 11, p.count).astype(np.int32)
+        wrong[0] = 0
+        fem.PicQuadrature(fem.Cells(part), (wp.array(wrong, dtype=int), wp.zeros(p.count, dtype=wp.vec3)),
+                          use_domain_element_indices=True)  # fmt: skip
+
+
 def test_a_field_of_a_part_is_zero_at_other_nodes():
     p = Particles()
     part = p.part()
@@ -260,3 +288,48 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(text):
     with pytest.raises(wp.KernelError, match=text):
         REFUSED[text](Particles())
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_a_kernel_looks_up_cells_of_a_part(dimension):
+    """The closest of the part's cells, by brute force in NumPy, up to a distance of half an edge or `max_dist`."""
+    rng = np.random.default_rng(11)
+    res, size = np.array([4, 3, 5])[:dimension], np.array([0.5, 1.0, 0.25])[:dimension]
+    vector = wp.types.vector(length=dimension, dtype=wp.float32)
+    grid_of = fem.Grid2D if dimension == 2 else fem.Grid3D
+    grid = grid_of(res, bounds_lo=vector(*(-size)), bounds_hi=vector(*(size * (res - 1))))
+    mask = rng.uniform(size=res.prod()) < 0.15
+    domain = fem.Cells(fem.ExplicitGeometryPartition(grid, wp.array(mask.astype(np.int32))))
+    find, coordinates, place = domain.element_partition_lookup, domain.element_coordinates, domain.element_partition_index
+
+    @wp.kernel
+    def look_up(geometry: domain.ElementArg, index: domain.ElementIndexArg, positions: wp.array[vector], reach: float,
+                cells: wp.array[int], places: wp.array[int], coords: wp.array[wp.vec3], inner: wp.array[wp.vec3]):  # fmt: skip
+        i = wp.tid()
+        s = find(domain.DomainArg(geometry, index), positions[i], reach)
+        cells[i] = s.element_index
+        places[i] = place(index, s.element_index)
+        inner[i] = s.element_coords
+        if s.element_index != fem.NULL_ELEMENT_INDEX:
+            coords[i] = coordinates(geometry, s.element_index, positions[i])
+
+    n = 200
+    x = (rng.uniform(-1.0, res - 1.0, (n, dimension)) * size).astype(np.float32)
+    lows = np.stack(np.unravel_index(np.arange(res.prod()), res), -1) * size - size
+    beyond = x[:, None] - np.clip(x[:, None], lows, lows + size)
+    distances = np.where(mask, np.linalg.norm(beyond, axis=-1), np.inf)
+    chosen = np.flatnonzero(mask)
+    for reach in (0.0, 0.3):
+        out = [wp.zeros(n, dtype=d) for d in (int, int, wp.vec3, wp.vec3)]
+        wp.launch(look_up, n, [domain.element_arg_value("cpu"), domain.element_index_arg_value("cpu"),
+                               wp.array(x, dtype=vector), reach], out)  # fmt: skip
+        cells, places, coords, inner = (a.numpy() for a in out)
+        is_near = distances.min(1) <= max(reach, size.min() / 2)
+        assert 20 < is_near.sum() < n
+        np.testing.assert_array_equal(cells >= 0, is_near)
+        np.testing.assert_array_equal(places[~is_near], -1)
+        np.testing.assert_array_equal(chosen[places[is_near]], cells[is_near])
+        np.testing.assert_allclose(distances[is_near, cells[is_near]], distances[is_near].min(1), atol=1e-6)
+        of_cell = ((x - lows[cells]) / size)[is_near]
+        np.testing.assert_allclose(coords[is_near, :dimension], of_cell, atol=2e-6)
+        np.testing.assert_allclose(inner[is_near, :dimension], np.clip(of_cell, 0, 1), atol=2e-6)

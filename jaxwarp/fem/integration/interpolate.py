@@ -213,7 +213,7 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
         node = nodes[e, k]
         if node >= 0:
             none = wp.vec2i(-1, -1)
-            s = sample_at(domain.elements[e], points[e * stride, k], -1, scalar(0.0), none, none)
+            s = sample_at(domain.index.elements[e], points[e * stride, k], -1, scalar(0.0), none, none)
             weight = scalar(1.0)
             if wp.static(reduction == "weighted_average"):
                 weight = measure(domain, s)
@@ -270,7 +270,7 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
         @wp.kernel
         def run(domain: Any, fields: Any, values: Any, points: Any):
             e, q = wp.tid()
-            if q < point_count(points, domain.elements[e]):
+            if q < point_count(points, domain.index.elements[e]):
                 s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
                 evaluate(s, domain, fields, values)
 
@@ -279,7 +279,7 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
     @wp.kernel
     def at_points(domain: Any, fields: Any, values: Any, points: Any, out: wp.array[dtype]):
         e, q = wp.tid()
-        if q < point_count(points, domain.elements[e]):
+        if q < point_count(points, domain.index.elements[e]):
             s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
             out[s.qp_index] = dtype(evaluate(s, domain, fields, values))
 
