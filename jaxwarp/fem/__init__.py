@@ -95,6 +95,7 @@ from jaxwarp.fem.space.polynomial import Polynomial as Polynomial
 from jaxwarp.fem.space.shapes import ElementBasis as ElementBasis
 from jaxwarp.fem.space.spaces import BasisSpace as BasisSpace
 from jaxwarp.fem.space.spaces import FunctionSpace as FunctionSpace
+from jaxwarp.fem.space.spaces import PointBasisSpace as PointBasisSpace
 from jaxwarp.fem.space.spaces import SpacePartition as SpacePartition
 from jaxwarp.fem.space.spaces import SpaceRestriction as SpaceRestriction
 from jaxwarp.fem.space.spaces import SpaceTopology as SpaceTopology
@@ -125,7 +126,6 @@ _MISSING = {
     "CellBasedGeometryPartition": "use ExplicitGeometryPartition",
     "GeometryField": "use FieldLike, of which all fields are",
     "Operator": "integrands call those that are there, and functions made by @wp.func",
-    "PointBasisSpace": "use arrays of values at the points, s.qp_index is the number of a point",
     "ShapeBasisSpace": "use make_polynomial_basis_space",
     "ShapeFunction": _OWN_SHAPES,
     "adaptive_nanogrid_from_field": "use Nanogrid",

@@ -16,8 +16,14 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant, part
 from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.kinds import make_kind
-from jaxwarp.fem.geometry.lookup import number_among
-from jaxwarp.fem.geometry.partition import GeometryPartition, chosen_by_mask, numbers_of, of_sides_now, whole
+from jaxwarp.fem.geometry.partition import (
+    ElementIndexArg,
+    GeometryPartition,
+    chosen_by_mask,
+    numbers_of,
+    of_sides_now,
+    whole,
+)
 from jaxwarp.fem.geometry.places import of_cells, of_sides
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, Sample, Sample_f64
@@ -132,9 +138,14 @@ class Cells(GeometryDomain):
         return self._function("element_coordinates")
 
     @property
+    def element_index(self) -> Any:
+        """The function `(element_index_arg, place)`: the cell at a place in the part."""
+        return self.geometry_partition.cell_index
+
+    @property
     def element_partition_index(self) -> Any:
         """The function `(element_index_arg, cell)`: the place of a cell in the part, or -1."""
-        return _place_in
+        return self.geometry_partition.partition_cell_index
 
     def _function(self, name: str) -> Any:
         found = self.DomainArg.FUNCTIONS.get(name)
@@ -249,18 +260,6 @@ _NEEDS_GRID = {
 }
 
 
-@wp.struct
-class ElementIndexArg:
-    """The numbers in the geometry of a domain's elements."""
-
-    elements: wp.array[int]
-
-
-@wp.func
-def _place_in(index: ElementIndexArg, cell: int):
-    return number_among(index.elements, cell)
-
-
 @functools.cache
 def domain_kind(geometry: Any, is_cells: bool) -> Any:
     """The struct of domains of a kind of geometry."""
@@ -305,7 +304,7 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
 
 @wp.func
 def _partition_index(domain: Any, cell: int):
-    return _place_in(domain.index, cell)
+    return GeometryPartition.partition_cell_index(domain.index, cell)
 
 
 @wp.func

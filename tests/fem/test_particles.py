@@ -137,6 +137,32 @@ def test_a_part_of_a_geometry_has_its_own_particles_and_nodes():
     np.testing.assert_allclose(found, at.T @ (weights * (at @ x)), rtol=1e-3, atol=1e-6)
 
 
+def test_a_kernel_reads_the_numbers_of_a_part():
+    p = Particles()
+    part = p.part()
+    nodes = fem.make_space_partition(p.space.topology, geometry_partition=part, with_halo=False)
+    res = p.grid.res
+
+    @wp.kernel
+    def read(cells: part.CellArg, numbers: nodes.PartitionArg, found: wp.array2d[int], of_nodes: wp.array[int]):
+        i = wp.tid()
+        if i < found.shape[0]:
+            found[i, 0] = part.cell_index(cells, i)
+            at = fem.Grid2D.get_cell(res, found[i, 0])
+            found[i, 1] = at[0] * 3 + at[1]
+            found[i, 2] = part.partition_cell_index(cells, found[i, 0])
+        of_nodes[i] = nodes.partition_node_index(numbers, i)
+
+    found, of_nodes = wp.zeros((9, 3), dtype=int), wp.zeros(20, dtype=int)
+    wp.launch(read, 20, [part.cell_arg_value("cpu"), nodes.partition_arg_value("cpu")], [found, of_nodes])
+    kept = np.delete(np.arange(12), [0, 5, 11])
+    np.testing.assert_array_equal(found.numpy(), np.stack([kept, kept, np.arange(9)], -1))
+    expected = np.full(20, fem.NULL_NODE_INDEX)
+    expected[nodes.space_node_indices().numpy()] = np.arange(18)
+    np.testing.assert_array_equal(of_nodes.numpy(), expected)
+    assert p.space.topology.MAX_NODES_PER_ELEMENT == 4
+
+
 @pytest.mark.parametrize(("with_halo", "count", "owned"), [(True, 16, 12), (False, 12, 12)])
 def test_a_halo_has_the_nodes_of_cells_beyond(with_halo, count, owned):
     p = Particles()
@@ -274,6 +300,9 @@ REFUSED = {
     ),
     "use_domain_element_indices=True keeps": lambda p: setattr(
         fem.PicQuadrature(fem.Cells(p.grid), p.positions, use_domain_element_indices=True), "domain", fem.Cells(p.grid)
+    ),
+    "nodes are points are not available, got PicQuadrature": lambda p: fem.PointBasisSpace(
+        fem.PicQuadrature(fem.Cells(p.grid), p.positions)
     ),
     "points that are in several elements": lambda p: fem.interpolate(
         p.space.make_field(), dest=wp.zeros(p.count), at=fem.PicQuadrature(fem.Cells(p.grid), p.spread)

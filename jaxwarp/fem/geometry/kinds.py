@@ -45,18 +45,32 @@ def attributes(element: Element, dimension: int, scalar: Any) -> dict[str, Any]:
 
 
 @functools.cache
+def cell_of_grid(dimension: int) -> Any:
+    """Make the function `(res, cell)`: the place of a cell along each axis."""
+    places = vector(dimension, wp.int32)
+
+    @wp.func
+    def get_cell(res: places, cell: int):
+        found = places()
+        for d in range(dimension):
+            k = wp.static(dimension - 1) - d
+            found[k] = cell % res[k]
+            cell = cell // res[k]
+        return found
+
+    return get_cell
+
+
+@functools.cache
 def grid_kind(element: Element, scalar: Any) -> Any:
     dimension = element.dimension
     one, places, coords = vector(dimension, scalar), vector(dimension, wp.int32), vector(3, scalar)
 
+    get_cell = cell_of_grid(dimension)
+
     @wp.func
     def place(geometry: Any, cell: int):
-        found = places()
-        for d in range(dimension):
-            k = wp.static(dimension - 1) - d
-            found[k] = cell % geometry.res[k]
-            cell = cell // geometry.res[k]
-        return found
+        return get_cell(geometry.res, cell)
 
     @wp.func
     def position(geometry: Any, cell: int, x: Any):

@@ -19,7 +19,7 @@ from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
 from jaxwarp.fem.space.shapes import ElementBasis, ShapeFunctions, make_shape
-from jaxwarp.fem.types import ElementKind
+from jaxwarp.fem.types import NULL_NODE_INDEX, ElementKind
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 
 
@@ -60,6 +60,11 @@ class SpaceTopology:
 
     def node_count(self) -> int:
         return self._numbered[1]
+
+    @property
+    def MAX_NODES_PER_ELEMENT(self) -> int:
+        """How many nodes a cell has."""
+        return len(self.shape.nodes)
 
     @property
     def array(self) -> Any:
@@ -143,6 +148,17 @@ class BasisSpace:
 
 
 @boundaries
+class PointBasisSpace(BasisSpace):
+    """A basis whose nodes are the points of a quadrature. It cannot be made yet."""
+
+    def __init__(self, quadrature: Any, *_: Any, **__: Any) -> None:
+        raise KernelValueError(
+            f"PointBasisSpace: spaces whose nodes are points are not available, got {type(quadrature).__name__}",
+            hint="use arrays of values at the points, s.qp_index is the number of a point",
+        )
+
+
+@boundaries
 class FunctionSpace:
     """Functions with values of a type, stored at nodes as `dof_dtype`."""
 
@@ -223,6 +239,18 @@ def _position_kernel(kind: Any) -> Any:
     return positions
 
 
+@wp.struct
+class NodeIndexArg:
+    """The numbers in a partition of the space's nodes."""
+
+    numbers: wp.array[int]
+
+
+@wp.func
+def _number_of_node(index: NodeIndexArg, node: int):
+    return index.numbers[node]
+
+
 @boundaries
 class SpacePartition:
     """The nodes of a part of a geometry, which have numbers of their own.
@@ -285,6 +313,27 @@ class SpacePartition:
             found = self.space_topology.geometry.integers(self.numbered(table))
             self._array = table, found
         return found
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}_{self.geo_partition.name}"
+
+    @property
+    def PartitionArg(self) -> Any:
+        """The struct of `partition_arg_value`, to annotate an argument of a kernel."""
+        return NodeIndexArg
+
+    @property
+    def partition_node_index(self) -> Any:
+        """The function `(partition_arg, node)`: the number here of a node of the space, or NULL_NODE_INDEX."""
+        return _number_of_node
+
+    def partition_arg_value(self, device: Any = None) -> Any:
+        """Return the numbers of the space's nodes, for a kernel; `device` has no effect."""
+        del device
+        topology = self.space_topology
+        found = self.numbered(np.arange(topology.node_count(), dtype=np.int32))
+        return NodeIndexArg(topology.geometry.integers(np.where(found < 0, NULL_NODE_INDEX, found)))
 
     def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
         """Numbers the nodes anew where the cells of the part have changed."""
