@@ -170,6 +170,10 @@ class FunctionSpace:
         self.dtype, self.dof_dtype = mapper.dtype, mapper.dof_dtype
 
     @property
+    def dof_mapper(self) -> DofMapper:
+        return self.mapper
+
+    @property
     def geometry(self) -> Geometry:
         return self.basis.geometry
 
