@@ -137,6 +137,36 @@ def test_a_part_of_a_geometry_has_its_own_particles_and_nodes():
     np.testing.assert_allclose(found, at.T @ (weights * (at @ x)), rtol=1e-3, atol=1e-6)
 
 
+def test_fields_are_bound_to_another_grid():
+    p, other = Particles(), Particles()
+    other.grid = fem.Grid2D(res=wp.vec2i(6, 3), bounds_hi=wp.vec2(2.0, 1.0))
+    other.space = fem.make_polynomial_space(other.grid, degree=1)
+    mask = wp.array(np.arange(18) % 4 > 0).view(wp.uint8)
+    part = fem.ExplicitGeometryPartition(other.grid, mask)
+    nodes = fem.make_space_partition(other.space.topology, geometry_partition=part, with_halo=False)
+    domain = fem.Cells(part)
+    field, made = p.space.make_field(), other.space.make_field(nodes)
+    v, u = fem.make_test(p.space), fem.make_trial(p.space)
+    values = field.dof_values
+    field.rebind(p.space, None)
+    assert field.dof_values is values
+    field.rebind(other.space, nodes)
+    v.rebind(other.space, fem.make_space_restriction(space_partition=nodes, domain=domain))
+    u.rebind(other.space, nodes, domain)
+    fresh = fem.make_test(other.space, space_partition=nodes), fem.make_trial(other.space, space_partition=nodes)
+    for f in (field, made):
+        fem.interpolate(square, dest=f, at=domain)
+    np.testing.assert_array_equal(field.dof_values.numpy(), made.dof_values.numpy())
+    assert abs(made.dof_values.numpy()).max() > 1
+    x = made.dof_values
+    found, expected = (
+        (fem.integrate(mass, fields={"u": b, "v": a}, domain=domain) @ x).numpy() for a, b in ((v, u), fresh)
+    )
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(wp.KernelError, match="rebind: space: expected one like"):
+        field.rebind(fem.make_polynomial_space(other.grid, degree=2), None)
+
+
 def test_a_kernel_reads_the_numbers_of_a_part():
     p = Particles()
     part = p.part()
