@@ -163,6 +163,12 @@ def test_fields_are_bound_to_another_grid():
         (fem.integrate(mass, fields={"u": b, "v": a}, domain=domain) @ x).numpy() for a, b in ((v, u), fresh)
     )
     np.testing.assert_array_equal(found, expected)
+    uniform = fem.UniformField(fem.Cells(p.grid), 2.0)
+    uniform.domain = domain
+    assert float(fem.integrate(value, fields={"v": uniform}, domain=domain)) == pytest.approx(part.cell_count() * 2 / 9)
+    double = fem.Grid2D(res=wp.vec2i(2, 2), scalar_type=wp.float64)
+    with pytest.raises(wp.KernelError, match="domain: expected one of a geometry of float32, got float64"):
+        uniform.domain = fem.Cells(double)
     with pytest.raises(wp.KernelError, match="rebind: space: expected one like"):
         field.rebind(fem.make_polynomial_space(other.grid, degree=2), None)
 

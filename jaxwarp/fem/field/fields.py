@@ -203,6 +203,24 @@ class UniformField(FieldLike):
         self.dtype = scalar if type(value) is float else value_type("UniformField", "value", value)
 
     @property
+    def domain(self) -> GeometryDomain:
+        """Where it is. You may set another domain of the same precision."""
+        return self._domain
+
+    @domain.setter
+    def domain(self, domain: Any) -> None:
+        old = self.__dict__.get("_domain")
+        if not isinstance(domain, GeometryDomain):
+            raise KernelTypeError(f"UniformField: domain: expected a domain, got {type(domain).__name__}")
+        scalar = domain.geometry.scalar_type
+        if old is not None and scalar != old.geometry.scalar_type:
+            raise KernelValueError(
+                f"UniformField: domain: expected one of a geometry of {old.geometry.scalar_type}, got {scalar}",
+                hint="make another UniformField",
+            )
+        self._domain = domain
+
+    @property
     def arguments(self) -> Any:
         return uniform_kind(self.dtype, self.domain.geometry.scalar_type)(value=self.value)
 
