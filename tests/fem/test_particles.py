@@ -173,6 +173,32 @@ def test_fields_are_bound_to_another_grid():
         field.rebind(fem.make_polynomial_space(other.grid, degree=2), None)
 
 
+@pytest.mark.parametrize("reduction", ["first", "mean", "sum"])
+def test_a_matrix_gives_the_values_of_a_function_at_other_nodes(reduction):
+    """Its product with nodal values is what `interpolate` gives for the field of these values."""
+    p = Particles()
+    domain = fem.Cells(p.part())
+    rng = np.random.default_rng(9)
+    for dtype in (float, wp.vec2):
+        coarse = fem.make_polynomial_space(p.grid, degree=1, dtype=dtype)
+        fine = fem.make_polynomial_space(p.grid, degree=2, dtype=dtype)
+        nodes = fem.make_space_partition(fine.topology, geometry_partition=domain.geometry_partition, with_halo=False)
+        restriction = fem.make_space_restriction(space_partition=nodes, domain=domain)
+        field, expected = coarse.make_field(), fine.make_field(nodes)
+        field.dof_values.assign(rng.normal(size=field.dof_values.numpy().shape))
+        fem.interpolate(value, dest=expected, at=domain, fields={"v": field}, reduction=reduction)
+        size = coarse.VALUE_DOF_COUNT
+        block = float if size == 1 else wp.types.matrix(shape=(size, size), dtype=float)
+        A = wp.sparse.bsr_zeros(nodes.node_count(), coarse.node_count(), block)
+        trial = fem.make_trial(coarse, domain=domain)
+        fem.interpolate(value, dest=A, dest_space=fine, at=restriction, fields={"v": trial}, reduction=reduction)
+        found = (A @ field.dof_values).numpy()
+        assert abs(found).max() > 0.5
+        np.testing.assert_allclose(found, expected.dof_values.numpy(), atol=1e-5)
+        with pytest.raises(wp.KernelError, match="reduction: expected first, mean or sum, as dest is a matrix"):
+            fem.interpolate(value, dest=A, dest_space=fine, at=restriction, fields={"v": trial})
+
+
 def test_a_kernel_reads_the_numbers_of_a_part():
     p = Particles()
     part = p.part()
