@@ -223,6 +223,8 @@ def test_a_kernel_reads_the_numbers_of_a_part():
     expected[nodes.space_node_indices().numpy()] = np.arange(18)
     np.testing.assert_array_equal(of_nodes.numpy(), expected)
     assert p.space.topology.MAX_NODES_PER_ELEMENT == 4
+    corners = np.stack(np.meshgrid(np.linspace(0, 2, 5), np.linspace(0, 1, 4), indexing="ij"), -1).reshape(-1, 2)
+    np.testing.assert_allclose(p.space.basis.node_positions().numpy(), corners, atol=1e-6)
 
 
 @pytest.mark.parametrize(("with_halo", "count", "owned"), [(True, 16, 12), (False, 12, 12)])

@@ -146,6 +146,17 @@ class BasisSpace:
     def node_count(self) -> int:
         return self.topology.node_count()
 
+    def node_positions(self, out: Any = None) -> Any:
+        """The positions of the nodes."""
+        geometry, table = self.geometry, self.topology.table
+        made = (
+            wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
+        )
+        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
+        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
+                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
+        return made
+
 
 @boundaries
 class PointBasisSpace(BasisSpace):
@@ -211,14 +222,7 @@ class FunctionSpace:
 
     def node_positions(self, out: Any = None) -> Any:
         """The positions of the nodes."""
-        geometry, table = self.geometry, self.topology.table
-        made = (
-            wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
-        )
-        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
-        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
-                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
-        return made
+        return self.basis.node_positions(out)
 
 
 def _positions_of(geometry: Geometry) -> Any:
