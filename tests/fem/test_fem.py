@@ -463,7 +463,7 @@ def test_the_numbers_of_a_symmetric_matrix_have_an_order(is_voigt, scalar):
     wp.launch(convert, 1, [wp.array([given], dtype=value_type)], out)
     np.testing.assert_allclose(out[0].numpy(), [expected, expected], rtol=1e-6)
     np.testing.assert_allclose(out[1].numpy()[0], given, rtol=1e-6)
-    with pytest.raises(wp.KernelError, match="mapping: expected SymmetricTensorMapper.Mapping.VOIGT or DB16, got 1"):
+    with pytest.raises(wp.KernelError, match=r"mapping: expected .*VOIGT or DB16, got 1"):
         fem.SymmetricTensorMapper(value_type, 1)
 
 

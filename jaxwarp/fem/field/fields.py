@@ -204,7 +204,7 @@ class UniformField(FieldLike):
 
     @property
     def domain(self) -> GeometryDomain:
-        """Where it is. You may set another domain of the same precision."""
+        """The domain. You may set another one of the same precision."""
         return self._domain
 
     @domain.setter

@@ -104,9 +104,8 @@ def number_among(elements: wp.array[int], element: int):
     """Return the place of an element in a row of ascending ones, or -1."""
     at = wp.lower_bound(elements, element)
     found = -1
-    if at < elements.shape[0]:
-        if elements[at] == element:
-            found = at
+    if at < elements.shape[0] and elements[at] == element:
+        found = at
     return found
 
 

@@ -19,10 +19,10 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
-from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
@@ -255,8 +255,10 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
     is_number = (rows, columns) == (1, 1)
 
     @wp.kernel
-    def at_nodes(domain: Any, fields: Any, values: Any, points: wp.array[vector(3, scalar)], elements: wp.array[int],
-                 nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block]):  # fmt: skip
+    def trial_at_nodes(
+        domain: Any, fields: Any, values: Any, points: wp.array[vector(3, scalar)], elements: wp.array[int],
+        nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block],
+    ):  # fmt: skip
         i = wp.tid()
         none = wp.vec2i(-1, -1)
         found = block()
@@ -273,7 +275,7 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
                     found[c, d] = found.dtype(dof[c]) * factors[i]
         blocks[i] = found
 
-    return at_nodes
+    return trial_at_nodes
 
 
 def _first_elements(nodes: Any) -> Any:

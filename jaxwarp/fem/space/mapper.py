@@ -47,7 +47,9 @@ def _unit(n: int, entries: dict[tuple[int, int], float]) -> np.ndarray:
 
 
 # Matrices that are orthogonal, with a sum of squares of 2.
-_BESIDE = {n: [_unit(n, {(i, j): 1.0, (j, i): 1.0}) for i, j in p] for n, p in ((2, [(0, 1)]), (3, [(1, 2), (0, 2), (0, 1)]))}
+_BESIDE = {
+    n: [_unit(n, {(i, j): 1.0, (j, i): 1.0}) for i, j in p] for n, p in ((2, [(0, 1)]), (3, [(1, 2), (0, 2), (0, 1)]))
+}
 _VOIGT = {n: [*(_unit(n, {(i, i): 2.0**0.5}) for i in range(n)), *_BESIDE[n]] for n in (2, 3)}
 _DB16 = {
     2: [np.eye(2), np.diag([1.0, -1.0]), *_BESIDE[2]],

@@ -63,7 +63,7 @@ class SpaceTopology:
 
     @property
     def MAX_NODES_PER_ELEMENT(self) -> int:
-        """How many nodes a cell has."""
+        """The number of nodes of a cell."""
         return len(self.shape.nodes)
 
     @property
