@@ -4,6 +4,8 @@
 coordinates along the axes of the cell.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,7 @@
 """The lookup of samples by position: the cell of a position, or the closest point of the cells."""
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import functools
