@@ -745,7 +745,7 @@ def test_sums_of_floats_are_of_doubles():
     assert abs(out.numpy()[0] - 2.0) < 4e-7
 
 
-@pytest.mark.parametrize("name", ["AdaptiveNanogrid", "PointBasisSpace", "make_covariant_function_space"])
+@pytest.mark.parametrize("name", ["AdaptiveNanogrid", "node_partition_index", "make_covariant_function_space"])
 def test_names_that_are_missing_say_what_to_do(name):
     with pytest.raises(AttributeError, match=rf"fem.{name} is not there yet; \w"):
         getattr(fem, name)
