@@ -61,6 +61,7 @@ from jaxwarp.fem.operators import degree as degree
 from jaxwarp.fem.operators import div as div
 from jaxwarp.fem.operators import div_outer as div_outer
 from jaxwarp.fem.operators import element_index as element_index
+from jaxwarp.fem.operators import element_partition_index as element_partition_index
 from jaxwarp.fem.operators import environment_index as environment_index
 from jaxwarp.fem.operators import grad as grad
 from jaxwarp.fem.operators import grad_average as grad_average
@@ -77,6 +78,7 @@ from jaxwarp.fem.operators import node_inner_weight as node_inner_weight
 from jaxwarp.fem.operators import node_inner_weight_gradient as node_inner_weight_gradient
 from jaxwarp.fem.operators import normal as normal
 from jaxwarp.fem.operators import outer as outer
+from jaxwarp.fem.operators import partition_lookup as partition_lookup
 from jaxwarp.fem.operators import position as position
 from jaxwarp.fem.operators import scalar_type as scalar_type
 from jaxwarp.fem.operators import to_inner_cell as to_inner_cell
@@ -93,6 +95,7 @@ from jaxwarp.fem.space.polynomial import Polynomial as Polynomial
 from jaxwarp.fem.space.shapes import ElementBasis as ElementBasis
 from jaxwarp.fem.space.spaces import BasisSpace as BasisSpace
 from jaxwarp.fem.space.spaces import FunctionSpace as FunctionSpace
+from jaxwarp.fem.space.spaces import PointBasisSpace as PointBasisSpace
 from jaxwarp.fem.space.spaces import SpacePartition as SpacePartition
 from jaxwarp.fem.space.spaces import SpaceRestriction as SpaceRestriction
 from jaxwarp.fem.space.spaces import SpaceTopology as SpaceTopology
@@ -118,28 +121,24 @@ from jaxwarp.fem.types import Sample_f64 as Sample_f64
 from jaxwarp.fem.types import make_free_sample as make_free_sample
 
 _OWN_SHAPES = "shape functions are those that make_polynomial_space has"
-_PARTS = "parts of a geometry have the numbers of the whole"
 _MISSING = {
     "AdaptiveNanogrid": "use Nanogrid, or a Hexmesh of the cells that there are",
     "CellBasedGeometryPartition": "use ExplicitGeometryPartition",
     "GeometryField": "use FieldLike, of which all fields are",
     "Operator": "integrands call those that are there, and functions made by @wp.func",
-    "PointBasisSpace": "use arrays of values at the points, s.qp_index is the number of a point",
     "ShapeBasisSpace": "use make_polynomial_basis_space",
     "ShapeFunction": _OWN_SHAPES,
     "adaptive_nanogrid_from_field": "use Nanogrid",
     "adaptive_nanogrid_from_hierarchy": "use Nanogrid",
     "element_closest_point": "use lookup, which finds the closest point of all cells",
     "element_coordinates": "use lookup, which finds the cell, too",
-    "element_partition_index": _PARTS,
     "make_contravariant_function_space": "Raviart-Thomas elements are not there",
     "make_covariant_function_space": "Nedelec elements are not there",
     "make_element_based_space_topology": _OWN_SHAPES,
     "make_element_shape_function": _OWN_SHAPES,
     "node_outer_weight": "use node_inner_weight with to_outer_cell(s)",
     "node_outer_weight_gradient": "use node_inner_weight_gradient with to_outer_cell(s)",
-    "node_partition_index": _PARTS,
-    "partition_lookup": "use lookup",
+    "node_partition_index": "a space's partition has node numbers of its own, see space_node_indices",
     "polynomial": "use fem.Polynomial",
     "to_cell_side": "integrate over sides, and use to_inner_cell(s)",
 }

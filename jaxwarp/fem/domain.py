@@ -16,7 +16,14 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant, part
 from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.kinds import make_kind
-from jaxwarp.fem.geometry.partition import GeometryPartition, chosen_by_mask, numbers_of, of_sides_now, whole
+from jaxwarp.fem.geometry.partition import (
+    ElementIndexArg,
+    GeometryPartition,
+    chosen_by_mask,
+    numbers_of,
+    of_sides_now,
+    whole,
+)
 from jaxwarp.fem.geometry.places import of_cells, of_sides
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, Sample, Sample_f64
@@ -82,8 +89,32 @@ class GeometryDomain:
     @property
     def arguments(self) -> Any:
         geometry = self.geometry.arguments
-        kind = domain_kind(type(geometry), self.element_kind is ElementKind.CELL)
-        return kind(geometry=geometry, elements=self.element_array)
+        return self.DomainArg(geometry=geometry, index=ElementIndexArg(self.element_array))
+
+    @property
+    def ElementArg(self) -> Any:
+        """The struct of `element_arg_value`, to annotate an argument of a kernel."""
+        return type(self.geometry.arguments)
+
+    @property
+    def ElementIndexArg(self) -> Any:
+        """The struct of `element_index_arg_value`, to annotate an argument of a kernel."""
+        return ElementIndexArg
+
+    @property
+    def DomainArg(self) -> Any:
+        """The struct that functions of the domain take: `DomainArg(element_arg, element_index_arg)` in a kernel."""
+        return domain_kind(self.ElementArg, self.element_kind is ElementKind.CELL)
+
+    def element_arg_value(self, device: Any = None) -> Any:
+        """Return the geometry, for a kernel; `device` has no effect."""
+        del device
+        return self.geometry.arguments
+
+    def element_index_arg_value(self, device: Any = None) -> Any:
+        """Return the numbers of the elements, for a kernel; `device` has no effect."""
+        del device
+        return ElementIndexArg(self.element_array)
 
 
 @boundaries
@@ -95,6 +126,35 @@ class Cells(GeometryDomain):
     @property
     def elements(self) -> np.ndarray:
         return self.geometry_partition.cells
+
+    @property
+    def element_partition_lookup(self) -> Any:
+        """The function `(domain_arg, position)` or `(domain_arg, position, max_dist)`: `fem.partition_lookup`."""
+        return self._function("partition_lookup")
+
+    @property
+    def element_coordinates(self) -> Any:
+        """The function `(element_arg, cell, position)`: coordinates in the cell, also of a position outside of it."""
+        return self._function("element_coordinates")
+
+    @property
+    def element_index(self) -> Any:
+        """The function `(element_index_arg, place)`: the cell at a place in the part."""
+        return self.geometry_partition.cell_index
+
+    @property
+    def element_partition_index(self) -> Any:
+        """The function `(element_index_arg, cell)`: the place of a cell in the part, or -1."""
+        return self.geometry_partition.partition_cell_index
+
+    def _function(self, name: str) -> Any:
+        found = self.DomainArg.FUNCTIONS.get(name)
+        if found is None:
+            raise KernelTypeError(
+                f"Cells.{name}: expected cells of a grid, got those of {type(self.geometry).__name__}",
+                hint=_NEEDS_GRID[name],
+            )
+        return found
 
 
 @boundaries
@@ -194,6 +254,12 @@ def same_sides(old: Any, new: Any, numbers: np.ndarray) -> bool:
 _NEEDS_BVH = {"lookup": "make the mesh with build_bvh=True; on sides, look up in fem.cells(domain)"}
 
 
+_NEEDS_GRID = {
+    "partition_lookup": "use lookup, which finds the closest point of all cells",
+    "element_coordinates": "use lookup, which finds the coordinates, too",
+}
+
+
 @functools.cache
 def domain_kind(geometry: Any, is_cells: bool) -> Any:
     """The struct of domains of a kind of geometry."""
@@ -203,7 +269,7 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
 
     @wp.func
     def element_index(domain: Any, index: int):
-        return domain.elements[index]
+        return domain.index.elements[index]
 
     @wp.func
     def environment_index(domain: Any, s: Any):
@@ -222,13 +288,23 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
             if near is None
             else _lookup_near(lookup, near, position, geometry.SCALAR)
         )
-    fields = {"geometry": geometry, "elements": wp.array[int]}
-    made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH, __call__=operators.position)
+    if is_cells:
+        functions["element_partition_index"] = _partition_index
+        if "lookup_in" in geometry.FUNCTIONS:
+            functions["partition_lookup"] = _lookup_in(geometry.FUNCTIONS["lookup_in"], geometry.SCALAR)
+            functions["element_coordinates"] = geometry.FUNCTIONS["coordinates"]
+    fields = {"geometry": geometry, "index": ElementIndexArg}
+    made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH | _NEEDS_GRID, __call__=operators.position)
     if not is_cells:
         functions["cells"] = _cells_of_sides(domain_kind(geometry, True))
     else:
         functions["cells"] = _same
     return made
+
+
+@wp.func
+def _partition_index(domain: Any, cell: int):
+    return GeometryPartition.partition_cell_index(domain.index, cell)
 
 
 @wp.func
@@ -239,7 +315,7 @@ def _same(domain: Any):
 def _cells_of_sides(kind: Any) -> Any:
     @wp.func
     def cells(domain: Any):
-        return kind(domain.geometry, domain.elements)
+        return kind(domain.geometry, domain.index)
 
     return cells
 
@@ -271,6 +347,18 @@ def _lookup(function: Any, position_of: Any, scalar: Any) -> Any:
         if wp.length(position_of(domain.geometry, found) - position) > max_dist:
             found.element_index = NULL_ELEMENT_INDEX
         return found
+
+    return lookup
+
+
+def _lookup_in(function: Any, scalar: Any) -> Any:
+    @wp.func
+    def lookup(domain: Any, position: Any):
+        return function(domain.geometry, domain.index.elements, position, scalar(0.0))
+
+    @wp.func
+    def lookup(domain: Any, position: Any, max_dist: scalar):
+        return function(domain.geometry, domain.index.elements, position, max_dist)
 
     return lookup
 

@@ -14,6 +14,10 @@ position = operator("position", "The position of a sample: `domain(s)`.")
 normal = operator("normal", "The unit normal of a side, out of its inner cell; of a surface in space, its own.")
 deformation_gradient = operator("deformation_gradient", "The derivatives of the position by an element's coordinates.")
 lookup = operator("lookup", "The sample of a position, or of the closest point of the geometry.")
+partition_lookup = operator(
+    "partition_lookup", "The sample of a position in a part of a grid, or of the part's closest point nearby."
+)
+element_partition_index = operator("element_partition_index", "The place of a cell in the domain's part, or -1.")
 measure = operator("measure", "How much area, volume or length an element's unit has at a sample.")
 measure_ratio = operator("measure_ratio", "The largest ratio of a side's measure to that of its cells; 1 in cells.")
 element_index = operator("element_index", "The number in the geometry of a domain's element.")

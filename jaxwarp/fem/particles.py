@@ -107,7 +107,8 @@ class PicQuadrature(Quadrature):
             these arrays has.
         max_dist: how far outside of the domain a particle may be; then it counts at the closest point. A particle
             farther away is in no cell.
-        use_domain_element_indices: whether another domain is refused.
+        use_domain_element_indices: whether the cells of `positions` and of `cell_particle_offsets` have the numbers of
+            the domain's part, from 0, not those of the geometry. Then you cannot set another domain.
         temporary_store: accepted, no effect.
 
     Raises:
@@ -129,7 +130,8 @@ class PicQuadrature(Quadrature):
         self._count, self.has_repeated_points = cells.shape[0], cells.ndim == 2
         if measures is not None:
             self._require("measures", measures, domain.geometry.scalar_type, (self._count,))
-        self._bin(cells, coords, fractions, measures, requires_grad)
+        is_of_part = use_domain_element_indices and isinstance(positions, (tuple, list))
+        self._bin(cells, coords, fractions, measures, requires_grad, is_of_part)
 
     def _require(self, name: str, given: Any, dtype: Any, shape: tuple[int, ...] | None) -> None:
         if not isinstance(given, HostArray):
@@ -185,16 +187,23 @@ class PicQuadrature(Quadrature):
                   [cells, coords], device=geometry.device)  # fmt: skip
         return cells, coords
 
-    def _bin(self, cells: Any, coords: Any, fractions: Any, measures: Any, requires_grad: bool) -> None:
+    def _bin(
+        self, cells: Any, coords: Any, fractions: Any, measures: Any, requires_grad: bool, is_of_part: bool
+    ) -> None:
         """Orders the entries by their cells. Where particles are found in a part of a geometry, others do not count."""
         domain, geometry = self.domain, self.domain.geometry
         scalar, count = geometry.scalar_type, domain.geometry_element_count()
+        width = 1 if cells.ndim == 1 else cells.shape[1]
         numbers = cells.numpy().reshape(-1)
-        if numbers.size and not -1 <= numbers.min() <= numbers.max() < count:
+        limit = domain.element_count() if is_of_part else count
+        if numbers.size and not -1 <= numbers.min() <= numbers.max() < limit:
             raise KernelValueError(
-                f"PicQuadrature: positions[0]: expected cells from -1 to {count - 1}, got {numbers.min()} to"
+                f"PicQuadrature: positions[0]: expected cells from -1 to {limit - 1}, got {numbers.min()} to"
                 f" {numbers.max()}"
             )
+        if is_of_part:
+            numbers = np.append(domain.elements, np.int32(-1))[numbers]
+            cells = geometry.integers(numbers)
         is_inside = np.zeros(count + 1, bool)
         is_inside[domain.elements] = True
         is_inside[-1] = False  # of cell -1
@@ -202,7 +211,6 @@ class PicQuadrature(Quadrature):
         order = order[is_inside[numbers[order]]]
         self._counts = np.bincount(numbers[order], minlength=count)
         offsets = np.concatenate([[0], np.cumsum(self._counts)])
-        width = 1 if cells.ndim == 1 else cells.shape[1]
         self._offsets, self._particles = geometry.integers(offsets), geometry.integers(order // width)
         given = [a for a in (coords, fractions, measures) if a is not None]
         needs = requires_grad or any(a.requires_grad for a in given)
@@ -241,7 +249,9 @@ class PicQuadrature(Quadrature):
     @property
     def cell_particle_offsets(self) -> Any:
         """The number of points in cells before each cell, and then in all of them."""
-        return self._offsets
+        if not self._is_fixed:
+            return self._offsets
+        return self.domain.geometry.integers(np.append(0, np.cumsum(self._counts[self.domain.elements])))
 
     @property
     def cell_particle_indices(self) -> Any:

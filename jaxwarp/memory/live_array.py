@@ -403,11 +403,11 @@ class LiveArray(MemoryArray):
         is_same = is_known and self._is_element_of(math.prod(components) * scalar.bytes)
         is_scalar = is_known and region.dtype.itemsize == scalar.bytes
         has_axes = is_scalar and rank >= 0 and region.shape[rank:] == components
-        if has_axes and not (is_same and not components):  # blocks of one number are numbers
-            shape, strides = region.shape, region.strides
-        elif is_same:
+        if is_same:
             shape = (*self.shape, *components)
             strides = (*self.strides, *dense_strides(components, scalar.bytes))
+        elif has_axes:
+            shape, strides = region.shape, region.strides
         else:
             raise KernelTypeError(
                 f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",

@@ -186,6 +186,8 @@ def test_views_of_the_same_size():
     colours: Any = wp.array(np.arange(8, dtype=np.uint8).reshape(2, 4), dtype=wp.vec4ub)
     assert colours.view(wp.uint32).list() == [0x03020100, 0x07060504]
     assert wp.zeros((2, 2), dtype=wp.mat22).transpose().view(wp.vec4).shape == (2, 2)
+    rows = wp.zeros(5, dtype=wp.types.matrix(shape=(1, 3), dtype=float)).view(wp.vec3)
+    assert (rows.shape, rows.dtype) == ((5,), wp.vec3)
     tracked: Any = wp.zeros(3, dtype=wp.vec4, requires_grad=True)
     tracked.view(wp.mat22).grad.fill_(1.0)
     assert tracked.grad.numpy().tolist() == [[1.0] * 4] * 3

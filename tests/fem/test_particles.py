@@ -137,6 +137,96 @@ def test_a_part_of_a_geometry_has_its_own_particles_and_nodes():
     np.testing.assert_allclose(found, at.T @ (weights * (at @ x)), rtol=1e-3, atol=1e-6)
 
 
+def test_fields_are_bound_to_another_grid():
+    p, other = Particles(), Particles()
+    other.grid = fem.Grid2D(res=wp.vec2i(6, 3), bounds_hi=wp.vec2(2.0, 1.0))
+    other.space = fem.make_polynomial_space(other.grid, degree=1)
+    mask = wp.array(np.arange(18) % 4 > 0).view(wp.uint8)
+    part = fem.ExplicitGeometryPartition(other.grid, mask)
+    nodes = fem.make_space_partition(other.space.topology, geometry_partition=part, with_halo=False)
+    domain = fem.Cells(part)
+    field, made = p.space.make_field(), other.space.make_field(nodes)
+    v, u = fem.make_test(p.space), fem.make_trial(p.space)
+    values = field.dof_values
+    field.rebind(p.space, None)
+    assert field.dof_values is values
+    field.rebind(other.space, nodes)
+    v.rebind(other.space, fem.make_space_restriction(space_partition=nodes, domain=domain))
+    u.rebind(other.space, nodes, domain)
+    fresh = fem.make_test(other.space, space_partition=nodes), fem.make_trial(other.space, space_partition=nodes)
+    for f in (field, made):
+        fem.interpolate(square, dest=f, at=domain)
+    np.testing.assert_array_equal(field.dof_values.numpy(), made.dof_values.numpy())
+    assert abs(made.dof_values.numpy()).max() > 1
+    x = made.dof_values
+    found, expected = (
+        (fem.integrate(mass, fields={"u": b, "v": a}, domain=domain) @ x).numpy() for a, b in ((v, u), fresh)
+    )
+    np.testing.assert_array_equal(found, expected)
+    uniform = fem.UniformField(fem.Cells(p.grid), 2.0)
+    uniform.domain = domain
+    assert float(fem.integrate(value, fields={"v": uniform}, domain=domain)) == pytest.approx(part.cell_count() * 2 / 9)
+    double = fem.Grid2D(res=wp.vec2i(2, 2), scalar_type=wp.float64)
+    with pytest.raises(wp.KernelError, match="domain: expected one of a geometry of float32, got float64"):
+        uniform.domain = fem.Cells(double)
+    with pytest.raises(wp.KernelError, match="rebind: space: expected one like"):
+        field.rebind(fem.make_polynomial_space(other.grid, degree=2), None)
+
+
+@pytest.mark.parametrize("reduction", ["first", "mean", "sum"])
+def test_a_matrix_gives_the_values_of_a_function_at_other_nodes(reduction):
+    """Its product with nodal values is what `interpolate` gives for the field of these values."""
+    p = Particles()
+    domain = fem.Cells(p.part())
+    rng = np.random.default_rng(9)
+    for dtype in (float, wp.vec2):
+        coarse = fem.make_polynomial_space(p.grid, degree=1, dtype=dtype)
+        fine = fem.make_polynomial_space(p.grid, degree=2, dtype=dtype)
+        nodes = fem.make_space_partition(fine.topology, geometry_partition=domain.geometry_partition, with_halo=False)
+        restriction = fem.make_space_restriction(space_partition=nodes, domain=domain)
+        field, expected = coarse.make_field(), fine.make_field(nodes)
+        field.dof_values.assign(rng.normal(size=field.dof_values.numpy().shape))
+        fem.interpolate(value, dest=expected, at=domain, fields={"v": field}, reduction=reduction)
+        size = coarse.VALUE_DOF_COUNT
+        block = float if size == 1 else wp.types.matrix(shape=(size, size), dtype=float)
+        A = wp.sparse.bsr_zeros(nodes.node_count(), coarse.node_count(), block)
+        trial = fem.make_trial(coarse, domain=domain)
+        fem.interpolate(value, dest=A, dest_space=fine, at=restriction, fields={"v": trial}, reduction=reduction)
+        found = (A @ field.dof_values).numpy()
+        assert abs(found).max() > 0.5
+        np.testing.assert_allclose(found, expected.dof_values.numpy(), atol=1e-5)
+        with pytest.raises(wp.KernelError, match="reduction: expected first, mean or sum, as dest is a matrix"):
+            fem.interpolate(value, dest=A, dest_space=fine, at=restriction, fields={"v": trial})
+
+
+def test_a_kernel_reads_the_numbers_of_a_part():
+    p = Particles()
+    part = p.part()
+    nodes = fem.make_space_partition(p.space.topology, geometry_partition=part, with_halo=False)
+    res = p.grid.res
+
+    @wp.kernel
+    def read(cells: part.CellArg, numbers: nodes.PartitionArg, found: wp.array2d[int], of_nodes: wp.array[int]):
+        i = wp.tid()
+        if i < found.shape[0]:
+            found[i, 0] = part.cell_index(cells, i)
+            at = fem.Grid2D.get_cell(res, found[i, 0])
+            found[i, 1] = at[0] * 3 + at[1]
+            found[i, 2] = part.partition_cell_index(cells, found[i, 0])
+        of_nodes[i] = nodes.partition_node_index(numbers, i)
+
+    found, of_nodes = wp.zeros((9, 3), dtype=int), wp.zeros(20, dtype=int)
+    wp.launch(read, 20, [part.cell_arg_value("cpu"), nodes.partition_arg_value("cpu")], [found, of_nodes])
+    kept = np.delete(np.arange(12), [0, 5, 11])
+    np.testing.assert_array_equal(found.numpy(), np.stack([kept, kept, np.arange(9)], -1))
+    expected = np.full(20, fem.NULL_NODE_INDEX)
+    expected[nodes.space_node_indices().numpy()] = np.arange(18)
+    np.testing.assert_array_equal(of_nodes.numpy(), expected)
+    assert p.space.topology.MAX_NODES_PER_ELEMENT == 4
+    corners = np.stack(np.meshgrid(np.linspace(0, 2, 5), np.linspace(0, 1, 4), indexing="ij"), -1).reshape(-1, 2)
+    np.testing.assert_allclose(p.space.basis.node_positions().numpy(), corners, atol=1e-6)
+
+
 @pytest.mark.parametrize(("with_halo", "count", "owned"), [(True, 16, 12), (False, 12, 12)])
 def test_a_halo_has_the_nodes_of_cells_beyond(with_halo, count, owned):
     p = Particles()
@@ -144,6 +234,32 @@ def test_a_halo_has_the_nodes_of_cells_beyond(with_halo, count, owned):
     nodes = fem.make_space_partition(p.space.topology, geometry_partition=half, with_halo=with_halo)
     assert (nodes.node_count(), nodes.owned_node_count()) == (count, owned)  # as in Warp
     assert nodes.space_node_indices().list() == list(range(count))
+
+
+def test_cells_of_particles_may_have_the_numbers_of_the_part():
+    p = Particles()
+    part = p.part()
+    _, coords, fractions = p.spread
+    numbers = np.random.default_rng(3).integers(-1, 9, p.cells.shape).astype(np.int32)
+    of_geometry = np.where(numbers < 0, -1, part.cells[numbers]).astype(np.int32)
+    ours, theirs = (
+        fem.PicQuadrature(fem.Cells(part), (wp.array(c, dtype=int), coords, fractions), p.weights,
+                          use_domain_element_indices=is_of_part)
+        for c, is_of_part in ((numbers, True), (of_geometry, False))
+    )  # fmt: skip
+    speeds = {"speeds": wp.array(p.speeds)}
+    found, expected = (
+        fem.integrate(load, quadrature=q, fields={"v": fem.make_test(p.space, domain=fem.Cells(part))}, values=speeds)
+        for q in (ours, theirs)
+    )
+    assert abs(expected.numpy()).max() > 1e-3
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    counts = np.bincount(numbers[numbers >= 0], minlength=9)
+    np.testing.assert_array_equal(np.diff(ours.cell_particle_offsets.numpy()), counts)  # of the part's cells only
+    assert theirs.cell_particle_offsets.shape == (13,)
+    beyond = wp.full(p.count, 11, dtype=int), wp.zeros(p.count, dtype=wp.vec3)
+    with pytest.raises(wp.KernelError, match="cells from -1 to 8, got 11 to 11"):
+        fem.PicQuadrature(fem.Cells(part), beyond, use_domain_element_indices=True)
 
 
 def test_a_field_of_a_part_is_zero_at_other_nodes():
@@ -247,6 +363,9 @@ REFUSED = {
     "use_domain_element_indices=True keeps": lambda p: setattr(
         fem.PicQuadrature(fem.Cells(p.grid), p.positions, use_domain_element_indices=True), "domain", fem.Cells(p.grid)
     ),
+    "nodes are points are not available, got PicQuadrature": lambda p: fem.PointBasisSpace(
+        fem.PicQuadrature(fem.Cells(p.grid), p.positions)
+    ),
     "points that are in several elements": lambda p: fem.interpolate(
         p.space.make_field(), dest=wp.zeros(p.count), at=fem.PicQuadrature(fem.Cells(p.grid), p.spread)
     ),
@@ -260,3 +379,51 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(text):
     with pytest.raises(wp.KernelError, match=text):
         REFUSED[text](Particles())
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_a_kernel_looks_up_cells_of_a_part(dimension):
+    """The closest of the part's cells, by brute force in NumPy, up to a distance of half an edge or `max_dist`."""
+    rng = np.random.default_rng(11)
+    res, size = np.array([4, 3, 5])[:dimension], np.array([0.5, 1.0, 0.25])[:dimension]
+    vector = wp.types.vector(length=dimension, dtype=wp.float32)
+    grid_of = fem.Grid2D if dimension == 2 else fem.Grid3D
+    grid = grid_of(res, bounds_lo=vector(*(-size)), bounds_hi=vector(*(size * (res - 1))))
+    mask = rng.uniform(size=res.prod()) < 0.15
+    domain = fem.Cells(fem.ExplicitGeometryPartition(grid, wp.array(mask.astype(np.int32))))
+    find, coordinates = domain.element_partition_lookup, domain.element_coordinates
+    place = domain.element_partition_index
+
+    @wp.kernel
+    def look_up(
+        geometry: domain.ElementArg, index: domain.ElementIndexArg, positions: wp.array[vector], reach: float,
+        cells: wp.array[int], places: wp.array[int], coords: wp.array[wp.vec3], inner: wp.array[wp.vec3],
+    ):  # fmt: skip
+        i = wp.tid()
+        s = find(domain.DomainArg(geometry, index), positions[i], reach)
+        cells[i] = s.element_index
+        places[i] = place(index, s.element_index)
+        inner[i] = s.element_coords
+        if s.element_index != fem.NULL_ELEMENT_INDEX:
+            coords[i] = coordinates(geometry, s.element_index, positions[i])
+
+    n = 200
+    x = (rng.uniform(-1.0, res - 1.0, (n, dimension)) * size).astype(np.float32)
+    lows = np.stack(np.unravel_index(np.arange(res.prod()), res), -1) * size - size
+    beyond = x[:, None] - np.clip(x[:, None], lows, lows + size)
+    distances = np.where(mask, np.linalg.norm(beyond, axis=-1), np.inf)
+    chosen = np.flatnonzero(mask)
+    for reach in (0.0, 0.3):
+        out = [wp.zeros(n, dtype=d) for d in (int, int, wp.vec3, wp.vec3)]
+        wp.launch(look_up, n, [domain.element_arg_value("cpu"), domain.element_index_arg_value("cpu"),
+                               wp.array(x, dtype=vector), reach], out)  # fmt: skip
+        cells, places, coords, inner = (a.numpy() for a in out)
+        is_near = distances.min(1) <= max(reach, size.min() / 2)
+        assert 20 < is_near.sum() < n
+        np.testing.assert_array_equal(cells >= 0, is_near)
+        np.testing.assert_array_equal(places[~is_near], -1)
+        np.testing.assert_array_equal(chosen[places[is_near]], cells[is_near])
+        np.testing.assert_allclose(distances[is_near, cells[is_near]], distances[is_near].min(1), atol=1e-6)
+        of_cell = ((x - lows[cells]) / size)[is_near]
+        np.testing.assert_allclose(coords[is_near, :dimension], of_cell, atol=2e-6)
+        np.testing.assert_allclose(inner[is_near, :dimension], np.clip(of_cell, 0, 1), atol=2e-6)

@@ -80,11 +80,30 @@ class DiscreteField(FieldLike):
     is_of_sides = False
 
     def __init__(self, space: FunctionSpace, space_partition: SpacePartition | None = None) -> None:
-        self.space, self.geometry = space, space.geometry
-        self.space_partition = SpacePartition(space.topology) if space_partition is None else space_partition
-        self.degree = space.degree
-        device = space.geometry.device
-        self._dof_values = wp.zeros(self.space_partition.node_count(), dtype=space.dof_dtype, device=device)
+        self._bind(space, SpacePartition(space.topology) if space_partition is None else space_partition)
+        self._dof_values = self._zeros()
+
+    def _bind(self, space: FunctionSpace, partition: SpacePartition) -> None:
+        self.space, self.geometry, self.degree = space, space.geometry, space.degree
+        self.space_partition = partition
+
+    def _zeros(self) -> Any:
+        space = self.space
+        return wp.zeros(self.space_partition.node_count(), dtype=space.dof_dtype, device=space.geometry.device)
+
+    def rebind(self, space: FunctionSpace, space_partition: SpacePartition | None) -> None:
+        """Makes it a field of another space with the same functions.
+
+        Its values stay if there are as many nodes as before; else they are zero.
+
+        Args:
+            space: the other space.
+            space_partition: the nodes that have values; None: all.
+        """
+        _require_alike("DiscreteField.rebind", self.space, space)
+        self._bind(space, partition_of("DiscreteField.rebind", space, space_partition))
+        if self._dof_values.shape[0] != self.space_partition.node_count():
+            self._dof_values = self._zeros()
 
     @property
     def dof_values(self) -> Any:
@@ -144,6 +163,13 @@ class DiscreteField(FieldLike):
 FunctionSpace.field_type = DiscreteField
 
 
+def _require_alike(what: str, old: FunctionSpace, new: Any) -> None:
+    if not isinstance(new, FunctionSpace):
+        raise KernelTypeError(f"{what}: space: expected a function space, got {type(new).__name__}")
+    if (new.shape.element, new.name, new.dof_dtype) != (old.shape.element, old.name, old.dof_dtype):
+        raise KernelValueError(f"{what}: space: expected one like {old.name}, got {new.name}", hint="make a new field")
+
+
 @boundaries
 class TraceField(FieldLike):
     """A field of cells, on their sides."""
@@ -175,6 +201,24 @@ class UniformField(FieldLike):
         scalar = domain.geometry.scalar_type
         self.domain, self.value = domain, value
         self.dtype = scalar if type(value) is float else value_type("UniformField", "value", value)
+
+    @property
+    def domain(self) -> GeometryDomain:
+        """The domain. You may set another one of the same precision."""
+        return self._domain
+
+    @domain.setter
+    def domain(self, domain: Any) -> None:
+        old = self.__dict__.get("_domain")
+        if not isinstance(domain, GeometryDomain):
+            raise KernelTypeError(f"UniformField: domain: expected a domain, got {type(domain).__name__}")
+        scalar = domain.geometry.scalar_type
+        if old is not None and scalar != old.geometry.scalar_type:
+            raise KernelValueError(
+                f"UniformField: domain: expected one of a geometry of {old.geometry.scalar_type}, got {scalar}",
+                hint="make another UniformField",
+            )
+        self._domain = domain
 
     @property
     def arguments(self) -> Any:
@@ -268,6 +312,9 @@ class _VirtualField(FieldLike):
     dof_name = ""
 
     def __init__(self, space: FunctionSpace, restriction: SpaceRestriction) -> None:
+        self._bind(space, restriction)
+
+    def _bind(self, space: FunctionSpace, restriction: SpaceRestriction) -> None:
         domain = restriction.domain
         self.space, self.domain, self.degree, self.geometry = space, domain, space.degree, space.geometry
         self.dtype = space.dtype
@@ -288,12 +335,22 @@ class TestField(_VirtualField):
     __test__ = False  # no test of pytest
     dof_name = TEST
 
+    def rebind(self, space: FunctionSpace, space_restriction: SpaceRestriction) -> None:
+        """Makes them the test functions of another space with the same functions, in another restriction."""
+        _require_alike("TestField.rebind", self.space, space)
+        self._bind(space, _restricted("TestField.rebind", space, space_restriction, None, None))
+
 
 @boundaries
 class TrialField(_VirtualField):
     """The trial functions of a form."""
 
     dof_name = TRIAL
+
+    def rebind(self, space: FunctionSpace, space_partition: SpacePartition | None, domain: GeometryDomain) -> None:
+        """Makes them the trial functions of another space with the same functions, on another domain."""
+        _require_alike("TrialField.rebind", self.space, space)
+        self._bind(space, _restricted("TrialField.rebind", space, None, space_partition, domain))
 
 
 @boundaries

@@ -12,7 +12,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.fem.geometry.kinds import deformed_kind, grid_kind, mesh_kind
+from jaxwarp.fem.geometry.kinds import cell_of_grid, deformed_kind, grid_kind, mesh_kind
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.geometry.topology import by_position, find_sides, shared_nodes
 from jaxwarp.fem.types import require_integer, vector
@@ -165,6 +165,9 @@ class Grid2D(_Grid):
         env_count: only 1.
     """
 
+    get_cell = cell_of_grid(2)
+    """The function `(res, cell)`: the place of a cell along each axis."""
+
     def __init__(
         self, res: Any, bounds_lo: Any = None, bounds_hi: Any = None, scalar_type: Any = wp.float32, env_count: int = 1
     ) -> None:
@@ -174,6 +177,9 @@ class Grid2D(_Grid):
 @boundaries
 class Grid3D(_Grid):
     """A grid of cubes; arguments as of `Grid2D`."""
+
+    get_cell = cell_of_grid(3)
+    """The function `(res, cell)`: the place of a cell along each axis."""
 
     def __init__(
         self, res: Any, bounds_lo: Any = None, bounds_hi: Any = None, scalar_type: Any = wp.float32, env_count: int = 1

@@ -4,13 +4,15 @@
 coordinates along the axes of the cell.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import functools
 from typing import Any
 
 import jaxwarp as wp
-from jaxwarp.fem.geometry.lookup import grid_lookup, mesh_lookup
+from jaxwarp.fem.geometry.lookup import grid_lookup, grid_lookup_in, mesh_lookup
 from jaxwarp.fem.geometry.reference import (
     Element,
     coords_function,
@@ -45,18 +47,32 @@ def attributes(element: Element, dimension: int, scalar: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def grid_kind(element: Element, scalar: Any) -> Any:
-    dimension = element.dimension
-    one, places = vector(dimension, scalar), vector(dimension, wp.int32)
+def cell_of_grid(dimension: int) -> Any:
+    """Make the function `(res, cell)`: the place of a cell along each axis."""
+    places = vector(dimension, wp.int32)
 
     @wp.func
-    def place(geometry: Any, cell: int):
+    def get_cell(res: places, cell: int):
         found = places()
         for d in range(dimension):
             k = wp.static(dimension - 1) - d
-            found[k] = cell % geometry.res[k]
-            cell = cell // geometry.res[k]
+            found[k] = cell % res[k]
+            cell = cell // res[k]
         return found
+
+    return get_cell
+
+
+@functools.cache
+def grid_kind(element: Element, scalar: Any) -> Any:
+    dimension = element.dimension
+    one, places, coords = vector(dimension, scalar), vector(dimension, wp.int32), vector(3, scalar)
+
+    get_cell = cell_of_grid(dimension)
+
+    @wp.func
+    def place(geometry: Any, cell: int):
+        return get_cell(geometry.res, cell)
 
     @wp.func
     def position(geometry: Any, cell: int, x: Any):
@@ -66,8 +82,18 @@ def grid_kind(element: Element, scalar: Any) -> Any:
     def jacobian(geometry: Any, cell: int, x: Any):
         return wp.diag(geometry.cell_size)
 
+    @wp.func
+    def coordinates(geometry: Any, cell: int, position: Any):
+        u = wp.cw_div(position - geometry.origin, geometry.cell_size) - one(place(geometry, cell))
+        found = coords()
+        for d in range(dimension):
+            found[d] = u[d]
+        return found
+
     fields = {"origin": one, "cell_size": one, "res": places, **side_fields(element, scalar)}
-    functions = {"position": position, "jacobian": jacobian, "lookup": grid_lookup(dimension, scalar),
+    lookup = grid_lookup(dimension, scalar)
+    functions = {"position": position, "jacobian": jacobian, "coordinates": coordinates, "lookup": lookup,
+                 "lookup_in": grid_lookup_in(dimension, scalar, lookup, place),
                  **side_functions(element, scalar)}  # fmt: skip
     return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **attributes(element, dimension, scalar))
 

@@ -1,5 +1,7 @@
 """The lookup of samples by position: the cell of a position, or the closest point of the cells."""
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import functools
@@ -50,6 +52,63 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
         return sample(cell, coords)
 
     return lookup
+
+
+@functools.cache
+def grid_lookup_in(dimension: int, scalar: Any, lookup: Any, place: Any) -> Any:
+    """Make the lookup in some cells of a grid: the cell of a position, or the closest point of the cells nearby.
+
+    Nearby is up to `max_dist`, and at least half of the smallest edge.
+    """
+    made, sample = vector(3, scalar), sample_type(scalar)
+
+    @wp.func
+    def lookup_in(geometry: Any, elements: wp.array[int], position: Any, max_dist: scalar):
+        found = lookup(geometry, position)
+        if found.element_index < 0 or number_among(elements, found.element_index) >= 0:
+            return found
+        best_distance = wp.max(max_dist, wp.min(geometry.cell_size) * scalar(0.5))
+        u = wp.cw_div(position - geometry.origin, geometry.cell_size)
+        first = place(geometry, 0)
+        width = place(geometry, 0)
+        count = 1
+        for d in range(dimension):
+            reach = best_distance / geometry.cell_size[d]
+            last = scalar(geometry.res[d] - 1)
+            first[d] = int(wp.clamp(wp.floor(u[d] - reach), scalar(0.0), last))
+            width[d] = int(wp.clamp(wp.floor(u[d] + reach), scalar(0.0), last)) - first[d] + 1
+            count *= width[d]
+        best = -1
+        best_coords = made()
+        for n in range(count):
+            rest = n
+            cell = 0
+            x = made()
+            beyond = position - position
+            for d in range(dimension):
+                k = first[d] + rest % width[d]
+                rest = rest // width[d]
+                cell = cell * geometry.res[d] + k
+                x[d] = wp.clamp(u[d] - scalar(k), scalar(0.0), scalar(1.0))
+                beyond[d] = (u[d] - scalar(k) - x[d]) * geometry.cell_size[d]
+            distance = wp.length(beyond)
+            if distance <= best_distance and number_among(elements, cell) >= 0:
+                best_distance = distance
+                best = cell
+                best_coords = x
+        return sample(best, best_coords)
+
+    return lookup_in
+
+
+@wp.func
+def number_among(elements: wp.array[int], element: int):
+    """Return the place of an element in a row of ascending ones, or -1."""
+    at = wp.lower_bound(elements, element)
+    found = -1
+    if at < elements.shape[0] and elements[at] == element:
+        found = at
+    return found
 
 
 @functools.cache

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.geometry.geometries import Geometry
+from jaxwarp.fem.geometry.lookup import number_among
 
 
 class of_sides_now:
@@ -30,15 +32,47 @@ class of_sides_now:
         return found
 
 
+@wp.struct
+class ElementIndexArg:
+    """The numbers in the geometry of some of its elements; those of cells ascend."""
+
+    elements: wp.array[int]
+
+
+@wp.func
+def _cell_at(index: ElementIndexArg, place: int):
+    return index.elements[place]
+
+
+@wp.func
+def _place_of(index: ElementIndexArg, cell: int):
+    return number_among(index.elements, cell)
+
+
 @boundaries
 class GeometryPartition:
     """Some cells of a geometry, and the sides whose inner cell is one of them."""
 
     is_whole = False
+    CellArg = ElementIndexArg
+    """The struct of `cell_arg_value`, to annotate an argument of a kernel."""
+    cell_index = _cell_at
+    """The function `(cell_arg, place)`: the cell at a place in the part."""
+    partition_cell_index = _place_of
+    """The function `(cell_arg, cell)`: the place of a cell in the part, or -1."""
 
     def __init__(self, geometry: Geometry, cells: np.ndarray) -> None:
         self.geometry = geometry
-        self.cells = np.asarray(cells, np.int32)
+        self.cells = np.sort(np.asarray(cells, np.int32))
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def cell_arg_value(self, device: Any = None) -> Any:
+        """Return the numbers of the cells, for a kernel; `device` has no effect."""
+        del device
+        return ElementIndexArg(self.geometry.integers(self.cells))
 
     @of_sides_now
     def sides(self) -> np.ndarray:

@@ -19,12 +19,14 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
-from jaxwarp.fem.types import ElementKind, Field, Sample, vector
+from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
+from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
 
 measure = operators.measure
 REDUCTIONS = ("weighted_average", "mean", "sum", "first")
@@ -54,7 +56,8 @@ def interpolate(
 
     Args:
         integrand: a function made by `@fem.integrand`, or a field.
-        dest: a field, which gets the values at its nodes; the restriction of one to a domain; an array; or None.
+        dest: a field, which gets the values at its nodes; the restriction of one to a domain; an array; a `BsrMatrix`,
+            which gets the values of a trial function at the nodes of `dest_space`; or None.
         at: a domain, a quadrature, or a restriction. A domain with `dim`: at that many samples, which the integrand
             finds by itself; without: at the nodes of the field, or at the middle of each element.
         dest_space: the space whose values at nodes an array gets.
@@ -73,13 +76,15 @@ def interpolate(
         integrand, fields, values = _value_of, {"field": integrand}, {}
     if reduction not in REDUCTIONS:
         raise KernelValueError(f"{what}: reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
-    if not (dest is None or isinstance(dest, (DiscreteField, FieldRestriction, HostArray))):
+    if not (dest is None or isinstance(dest, (DiscreteField, FieldRestriction, HostArray, BsrMatrix))):
         raise KernelTypeError(
-            f"{what}: dest: expected a field, a restriction of one, an array outside of JAX, or None, got"
+            f"{what}: dest: expected a field, a restriction of one, an array outside of JAX, a BsrMatrix, or None, got"
             f" {type(dest).__name__}"
         )
     domain = _domain(at, dest, fields, dest_space)
     form = make_form(what, integrand, domain, fields, values)
+    if isinstance(dest, BsrMatrix):
+        return _to_matrix(form, dest_space, at, dest, reduction)
     _require_fitting(form, dest, at, dest_space)
     if form.test is not None or form.trial is not None:
         raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
@@ -194,6 +199,85 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
     return evaluated(_divide, count, [*given, old], [(count, space.dof_dtype)], device)[0]
 
 
+def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, reduction: str) -> BsrMatrix:
+    """Each row has a node's values, one for each node of the trial function."""
+    what, trial, domain = form.what, form.trial, form.domain
+    if not isinstance(space, FunctionSpace) or space.geometry is not domain.geometry:
+        raise KernelTypeError(
+            f"{what}: dest_space: expected a function space of the domain's geometry, as dest is a matrix, got"
+            f" {type(space).__name__}"
+        )
+    if trial is None or form.test is not None:
+        raise KernelValueError(f"{what}: fields: expected a trial function and no test function, as dest is a matrix")
+    if domain.element_kind is ElementKind.SIDE or isinstance(at, Quadrature):
+        raise KernelValueError(f"{what}: at: expected cells, or a restriction to cells, as dest is a matrix")
+    if reduction == "weighted_average":
+        raise KernelValueError(
+            f"{what}: reduction: expected first, mean or sum, as dest is a matrix, got {reduction}",
+            hint="all are the same for continuous functions but sum",
+        )
+    if is_of_jax(list(form.arguments)):
+        raise KernelValueError(f"{what}: dest: values of JAX cannot be written to a matrix")
+    restricted = at.space_partition if isinstance(at, SpaceRestriction) else None
+    partition = partition_of(f"{what}: at", space, restricted)
+    topology, geometry, scalar = space.topology, domain.geometry, domain.geometry.scalar_type
+    points = to_sample(space.shape.element, space.shape.nodes)
+    nodes = partition.numbered(topology.element_nodes(domain))
+    if reduction == "first":
+        nodes = _first_elements(nodes)
+    factors = np.ones(partition.node_count())
+    if reduction == "mean":
+        factors /= np.maximum(np.bincount(nodes[nodes >= 0], minlength=len(factors)), 1)
+    columns = trial.space_restriction.element_nodes()
+    extents = partition.node_count(), trial.space_partition.node_count()
+    block_shape = space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
+    if (output.nrow, output.ncol) != extents or output.block_shape != block_shape:
+        raise KernelValueError(
+            f"{what}: dest: expected {extents} blocks of {block_shape}, got {(output.nrow, output.ncol)} of"
+            f" {output.block_shape}"
+        )
+    block = output.scalar_type if block_shape == (1, 1) else matrix(*block_shape, output.scalar_type)
+    e, k, m = np.nonzero((nodes >= 0)[:, :, None] & (columns >= 0)[:, None, :])
+    rows = nodes[e, k]
+    blocks = wp.zeros(len(e), dtype=block, device=form.device)
+    kernel = _matrix_kernel(form.integrand, space.mapper.inverse, block, *block_shape, scalar)
+    inputs = [*form.arguments, wp.array(points, dtype=vector(3, scalar), device=form.device),
+              *(geometry.integers(a) for a in (e, k, m)),
+              wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
+    wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
+    bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks)
+    return output
+
+
+@functools.cache
+def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, columns: int, scalar: Any) -> Any:
+    evaluate = applied(integrand)
+    is_number = (rows, columns) == (1, 1)
+
+    @wp.kernel
+    def trial_at_nodes(
+        domain: Any, fields: Any, values: Any, points: wp.array[vector(3, scalar)], elements: wp.array[int],
+        nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block],
+    ):  # fmt: skip
+        i = wp.tid()
+        none = wp.vec2i(-1, -1)
+        found = block()
+        for d in range(columns):
+            trial = wp.vec2i(trials[i], d)
+            s = sample_at(domain.index.elements[elements[i]], points[nodes[i]], -1, scalar(0.0), none, trial)
+            dof = to_dof(evaluate(s, domain, fields, values))
+            if wp.static(is_number):
+                found = block(dof) * factors[i]
+            elif wp.static(rows == 1):
+                found[0, d] = found.dtype(dof) * factors[i]
+            else:
+                for c in range(rows):
+                    found[c, d] = found.dtype(dof[c]) * factors[i]
+        blocks[i] = found
+
+    return trial_at_nodes
+
+
 def _first_elements(nodes: Any) -> Any:
     """The table with each node in its first element only."""
     found = np.full(nodes.shape, -1, np.int32)
@@ -213,7 +297,7 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
         node = nodes[e, k]
         if node >= 0:
             none = wp.vec2i(-1, -1)
-            s = sample_at(domain.elements[e], points[e * stride, k], -1, scalar(0.0), none, none)
+            s = sample_at(domain.index.elements[e], points[e * stride, k], -1, scalar(0.0), none, none)
             weight = scalar(1.0)
             if wp.static(reduction == "weighted_average"):
                 weight = measure(domain, s)
@@ -270,7 +354,7 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
         @wp.kernel
         def run(domain: Any, fields: Any, values: Any, points: Any):
             e, q = wp.tid()
-            if q < point_count(points, domain.elements[e]):
+            if q < point_count(points, domain.index.elements[e]):
                 s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
                 evaluate(s, domain, fields, values)
 
@@ -279,7 +363,7 @@ def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
     @wp.kernel
     def at_points(domain: Any, fields: Any, values: Any, points: Any, out: wp.array[dtype]):
         e, q = wp.tid()
-        if q < point_count(points, domain.elements[e]):
+        if q < point_count(points, domain.index.elements[e]):
             s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
             out[s.qp_index] = dtype(evaluate(s, domain, fields, values))
 

@@ -33,7 +33,7 @@ _point_at = operator("point_at", "The coordinates of a point in its element, its
 @wp.func
 def quadrature_sample(domain: Any, points: Any, e: int, q: int, test: wp.vec2i, trial: wp.vec2i):
     """The sample of a domain's element at a point of a quadrature."""
-    cell = domain.elements[e]
+    cell = domain.index.elements[e]
     coords, weight, qp = _point_at(points, cell, e, q)
     return sample_at(cell, coords, qp, weight, test, trial)
 
@@ -45,7 +45,7 @@ def functional_kernel(integrand: Integrand, result_type: Any) -> Any:
     @wp.kernel
     def functional(domain: Any, points: Any, fields: Any, values: Any, result: wp.array[result_type]):
         e, q = wp.tid()
-        if q < point_count(points, domain.elements[e]):
+        if q < point_count(points, domain.index.elements[e]):
             s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
             value = evaluate(s, domain, fields, values)
             wp.atomic_add(result, 0, result_type(value * (s.qp_weight * measure(domain, s))))
@@ -98,7 +98,7 @@ def linear_kernel(integrand: Integrand, accumulate: Any, result_type: Any, count
         if node >= 0:
             total = sums()
             first = wp.where(wp.static(is_nodal), i, 0)
-            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.elements[e]))
+            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.index.elements[e]))
             for q in range(first, last):
                 for c in range(wp.where(node >= 0, count, 0)):  # not unrolled
                     s = quadrature_sample(domain, points, e, q, wp.vec2i(i, c), wp.vec2i(-1, -1))
@@ -123,7 +123,7 @@ def bilinear_kernel(integrand: Integrand, accumulate: Any, block: Any, rows: int
             j = wp.where(wp.static(is_nodal), i, k)
             total = sums()
             first = wp.where(wp.static(is_nodal), i, 0)
-            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.elements[e]))
+            last = wp.where(wp.static(is_nodal), i + 1, point_count(points, domain.index.elements[e]))
             for q in range(first, last):
                 for c in range(wp.where(place >= 0, rows, 0)):  # not unrolled: integrands may be long
                     for d in range(columns):

@@ -19,7 +19,7 @@ from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
 from jaxwarp.fem.space.shapes import ElementBasis, ShapeFunctions, make_shape
-from jaxwarp.fem.types import ElementKind
+from jaxwarp.fem.types import NULL_NODE_INDEX, ElementKind
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 
 
@@ -60,6 +60,11 @@ class SpaceTopology:
 
     def node_count(self) -> int:
         return self._numbered[1]
+
+    @property
+    def MAX_NODES_PER_ELEMENT(self) -> int:
+        """The number of nodes of a cell."""
+        return len(self.shape.nodes)
 
     @property
     def array(self) -> Any:
@@ -141,6 +146,28 @@ class BasisSpace:
     def node_count(self) -> int:
         return self.topology.node_count()
 
+    def node_positions(self, out: Any = None) -> Any:
+        """The positions of the nodes."""
+        geometry, table = self.geometry, self.topology.table
+        made = (
+            wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
+        )
+        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
+        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
+                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
+        return made
+
+
+@boundaries
+class PointBasisSpace(BasisSpace):
+    """A basis whose nodes are the points of a quadrature. It cannot be made yet."""
+
+    def __init__(self, quadrature: Any, *_: Any, **__: Any) -> None:
+        raise KernelValueError(
+            f"PointBasisSpace: spaces whose nodes are points are not available, got {type(quadrature).__name__}",
+            hint="use arrays of values at the points, s.qp_index is the number of a point",
+        )
+
 
 @boundaries
 class FunctionSpace:
@@ -152,6 +179,10 @@ class FunctionSpace:
     def __init__(self, basis: BasisSpace, mapper: DofMapper) -> None:
         self.basis, self.mapper = basis, mapper
         self.dtype, self.dof_dtype = mapper.dtype, mapper.dof_dtype
+
+    @property
+    def dof_mapper(self) -> DofMapper:
+        return self.mapper
 
     @property
     def geometry(self) -> Geometry:
@@ -191,14 +222,7 @@ class FunctionSpace:
 
     def node_positions(self, out: Any = None) -> Any:
         """The positions of the nodes."""
-        geometry, table = self.geometry, self.topology.table
-        made = (
-            wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
-        )
-        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
-        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
-                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
-        return made
+        return self.basis.node_positions(out)
 
 
 def _positions_of(geometry: Geometry) -> Any:
@@ -221,6 +245,18 @@ def _position_kernel(kind: Any) -> Any:
         out[nodes[cell, k]] = place(geometry, cell, points[k])
 
     return positions
+
+
+@wp.struct
+class NodeIndexArg:
+    """The numbers in a partition of the space's nodes."""
+
+    numbers: wp.array[int]
+
+
+@wp.func
+def _number_of_node(index: NodeIndexArg, node: int):
+    return index.numbers[node]
 
 
 @boundaries
@@ -285,6 +321,27 @@ class SpacePartition:
             found = self.space_topology.geometry.integers(self.numbered(table))
             self._array = table, found
         return found
+
+    @property
+    def name(self) -> str:
+        return f"{type(self).__name__}_{self.geo_partition.name}"
+
+    @property
+    def PartitionArg(self) -> Any:
+        """The struct of `partition_arg_value`, to annotate an argument of a kernel."""
+        return NodeIndexArg
+
+    @property
+    def partition_node_index(self) -> Any:
+        """The function `(partition_arg, node)`: the number here of a node of the space, or NULL_NODE_INDEX."""
+        return _number_of_node
+
+    def partition_arg_value(self, device: Any = None) -> Any:
+        """Return the numbers of the space's nodes, for a kernel; `device` has no effect."""
+        del device
+        topology = self.space_topology
+        found = self.numbered(np.arange(topology.node_count(), dtype=np.int32))
+        return NodeIndexArg(topology.geometry.integers(np.where(found < 0, NULL_NODE_INDEX, found)))
 
     def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
         """Numbers the nodes anew where the cells of the part have changed."""
