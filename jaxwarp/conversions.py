@@ -45,7 +45,7 @@ def require_whole(values: Any, dtype: Any, where: str) -> None:
 
 
 def as_numbers(value: Any) -> np.ndarray:
-    """Return numbers as an array. NumPy makes floats of a sequence with integers from 2**63; here they stay integers."""
+    """Return numbers as an array. Integers from 2**63, of which NumPy makes floats beside others, stay integers."""
     made = np.asarray(value)
     if made.dtype == np.float64 and isinstance(value, (list, tuple)):
         exact = np.asarray(value, dtype=object).reshape(-1).tolist()
