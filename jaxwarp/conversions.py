@@ -44,6 +44,16 @@ def require_whole(values: Any, dtype: Any, where: str) -> None:
         )
 
 
+def as_numbers(value: Any) -> np.ndarray:
+    """Return numbers as an array. Integers from 2**63, of which NumPy makes floats beside others, stay integers."""
+    made = np.asarray(value)
+    if made.dtype == np.float64 and isinstance(value, (list, tuple)):
+        exact = np.asarray(value, dtype=object).reshape(-1).tolist()
+        if all(isinstance(x, (int, np.integer)) for x in exact) and min(exact, default=-1) >= 0:
+            return np.array(exact, np.uint64).reshape(made.shape) if max(exact) < 2**64 else made
+    return made
+
+
 def converted(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     """An array of numbers as one of `dtype`; of floats the nearest ones.
 

@@ -15,6 +15,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries, raise_for_user
 from jaxwarp.codegen.abi import PACK_BYTES
+from jaxwarp.conversions import as_numbers
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values, taken
 from jaxwarp.memory.devices import Device, device_to_jax
@@ -238,7 +239,7 @@ class HostArray(LiveArray):
         # Numbers of Python have no type of their own; those of NumPy are converted, but for fractions to integers.
         dtype = self._region.dtype
         if isinstance(source, (list, tuple, range)):
-            source = cast_values(np.asarray(source), dtype, self.label)
+            source = cast_values(as_numbers(source), dtype, self.label)
         elif isinstance(source, np.ndarray) and source.dtype.kind in ("biu" if dtype.kind in "biu" else "biuf"):
             source = cast_values(source, dtype, self.label)
         elif isinstance(source, HostArray):  # wherever it is

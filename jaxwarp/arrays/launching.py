@@ -143,7 +143,7 @@ def _run_given(
     if scope is HOST and has_no_threads(dim):
         tape = recording.get() if is_recorded else None
         if tape is not None:
-            tape.launched_on_none(*params)
+            tape.launched_on_none(*spread(kernel, params))
         return
     if scope is HOST and capturing.get() is None:
         recent = None

@@ -8,6 +8,7 @@ from typing import Any
 import jaxwarp as wp
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.decorators import func, kernel
+from jaxwarp.errors import KernelValueError
 
 
 def dynamic_kernel(suffix: Any = "", kernel_options: Any = None, **_: Any) -> Any:
@@ -77,10 +78,25 @@ def borrow_temporary_like(array: Any, temporary_store: Any = None) -> Any:
 
 
 def _temporary(array: Any) -> Any:
-    itself = weakref.ref(array)  # a strong reference would keep its memory until the next collection of garbage
-    array.detach = itself
+    array.detach = _Detach(array)
     array.release = _release
     return array
+
+
+class _Detach:
+    """`detach` of one temporary. A strong reference would keep its memory until the next collection of garbage."""
+
+    def __init__(self, array: Any):
+        self._array = weakref.ref(array)
+
+    def __call__(self) -> Any:
+        array = self._array()
+        if array is None:
+            raise KernelValueError(
+                "borrow_temporary: detach(): the temporary is no longer used, and its memory is gone",
+                hint="give it a name first: t = borrow_temporary(...); or leave detach() out, as it is an array",
+            )
+        return array
 
 
 def _release() -> None:

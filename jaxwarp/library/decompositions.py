@@ -58,10 +58,10 @@ def negligible(x: wp.float64):
 @wp.func
 def rotation(a: Any, b: Any, off: Any, size: Any):
     """Cosine and sine of the rotation that makes the symmetric matrix [[a, off], [off, b]] diagonal; none where `off`
-    is no more than rounding beside the root of `size`."""
+    is no more than rounding beside the root of `size`. NaN makes both NaN."""
     part, least = negligible(off)
     c, s = type(a)(1.0), type(a)(0.0)
-    if off * off > part * size + least:
+    if not off * off <= part * size + least:
         delta, y = b - a, off + off
         x = wp.abs(delta) + wp.sqrt(delta * delta + y * y)
         scale = 1.0 / wp.sqrt(x * x + y * y)
@@ -85,7 +85,7 @@ def unit_or(v: Any, size: Any, other: Any):
     """The direction of v, or another one where v is no more than rounding beside `size`."""
     result = other
     length = wp.sqrt(wp.dot(v, v))
-    if length > smallest(size) * size:
+    if not length <= smallest(size) * size:  # NaN stays NaN
         result = v / length
     return result
 
@@ -107,7 +107,7 @@ def across(u: Any):
 def unit_beside(v: Any, size: Any, u: Any):
     """The direction of v, or one perpendicular to the unit vector u where v is no more than rounding beside `size`."""
     length = wp.sqrt(wp.dot(v, v))
-    return v / length if length > smallest(size) * size else across(u)
+    return across(u) if length <= smallest(size) * size else v / length
 
 
 @wp.func
@@ -296,6 +296,7 @@ def svd2(A: mat22, U: wp.ref[mat22], sigma: wp.ref[vec2], V: wp.ref[mat22]) -> N
 def qr3(A: mat33) -> tuple[mat33, mat33]:
     """The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
     third has the sign of the determinant."""
+    A, scale = scaled(A)
     a, b, c = column(A, 0), column(A, 1), column(A, 2)
     zero = A[0, 0] * 0.0
     size = wp.sqrt(wp.ddot(A, A))
@@ -304,7 +305,7 @@ def qr3(A: mat33) -> tuple[mat33, mat33]:
     q = unit_beside(rest - wp.dot(p, rest) * p, size, p)
     r = wp.cross(p, q)
     R = type(A)(wp.dot(p, a), wp.dot(p, b), wp.dot(p, c), zero, wp.dot(q, b), wp.dot(q, c), zero, zero, wp.dot(r, c))
-    return wp.matrix_from_cols(p, q, r), R
+    return wp.matrix_from_cols(p, q, r), scale * R
 
 
 @wp.func

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxwarp.conversions import converted, kind_of
+from jaxwarp.conversions import as_numbers, converted, kind_of
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.region import require_unmasked
 
@@ -27,7 +27,7 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
             f"{where}: expected an array, got {type(source).__name__}", hint="pass an array, or np.asarray(values)"
         )
     require_unmasked(source)
-    values = np.asarray(source)
+    values = as_numbers(source)
     is_python = isinstance(source, (bool, int, float, list, tuple))
     kind, given = kind_of(dtype), kind_of(values.dtype)
     if given == "other":

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.conversions import converted, limits_of
+from jaxwarp.conversions import as_numbers, converted, limits_of
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
@@ -273,7 +273,7 @@ def copied(value: object) -> Any:
 
 
 def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
-    made = converted(np.asarray(value), dtype.dtype.numpy, where) if holds_numbers(value) else None
+    made = converted(as_numbers(value), dtype.dtype.numpy, where) if holds_numbers(value) else None
     if made is not None and made.shape == (dtype.size,):  # of a matrix, row after row
         made = made.reshape(dtype.shape)
     if made is None or made.shape != dtype.shape:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.conversions import converted
+from jaxwarp.conversions import as_numbers, converted
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.types import (
     Array,
@@ -183,7 +183,7 @@ def _fill(record: np.ndarray, struct: Struct, value: object, where: str) -> None
 def _component(field: StructField, value: object, where: str) -> np.ndarray:
     dtype = field.type
     label = f"{where}: field {field.name}"
-    values = converted(np.asarray(value), memory_dtype(dtype), label) if holds_numbers(value) else None
+    values = converted(as_numbers(value), memory_dtype(dtype), label) if holds_numbers(value) else None
     if values is None or values.shape != memory_axes(dtype):
         given = type(value).__name__ if values is None else f"an array of shape {values.shape}"
         raise KernelTypeError(f"{label}: expected {dtype!r}, got {given}", hint="pass one value")

@@ -64,14 +64,6 @@ def number(texels: wp.array2d[Any], at: int, channel: int, is_there: bool) -> fl
 
 
 @wp.func
-def number(texels: wp.array2d[Any], at: int, channel: int, is_there: bool) -> float:
-    """A number of a texel; 0 of a border, and of a channel that there is not."""
-    channels = texels.shape[1]
-    value = decoded(texels[at, wp.min(channel, channels - 1)])
-    return value if is_there and channel < channels else 0.0
-
-
-@wp.func
 def texel(texels: wp.array2d[Any], at: int, is_there: bool, zero: float) -> float:
     return number(texels, at, 0, is_there)
 

@@ -441,12 +441,12 @@ def _component(t: Aggregate, value: object) -> Any:
 
 
 def holds_numbers(value: Any) -> bool:
-    """Return whether a value is a number, or an array or nested sequence of numbers.
+    """Return whether a value is a real number, or an array or nested sequence of real numbers.
 
     None is not one, though NumPy makes NaN of it.
     """
     try:
-        return type(value) in (bool, int, float) or np.asarray(value).dtype.kind not in "OSUmM"
+        return type(value) in (bool, int, float) or np.asarray(value).dtype.kind not in "OSUmMc"
     except (TypeError, ValueError):  # rows of different lengths
         return False
 

@@ -442,6 +442,24 @@ def test_a_loss_that_only_a_launch_of_no_threads_writes(is_captured: bool):
     np.testing.assert_array_equal(x.grad, [1, 1, 1, 0, 0])
 
 
+@wp.struct
+class Sums:
+    out: wp.array[float]
+
+
+@wp.kernel
+def total_in_struct(x: wp.array[float], sums: Sums):
+    wp.atomic_add(sums.out, 0, x[wp.tid()])
+
+
+def test_a_loss_in_a_struct_of_a_launch_of_no_threads():
+    x, sums = variable(), Sums(out=variable(np.zeros(1, np.float32)))
+    with wp.Tape() as tape:
+        wp.launch(total_in_struct, dim=0, inputs=[x, sums])
+    tape.backward(sums.out)
+    np.testing.assert_array_equal(x.grad, np.zeros(5))
+
+
 @pytest.mark.release_mode("one of its programs is a race, on purpose")
 def test_refused():
     x, y = variable(), wp.zeros(5)

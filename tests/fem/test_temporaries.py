@@ -6,9 +6,11 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxwarp as wp
 from jaxwarp import fem
+from jaxwarp.errors import KernelValueError
 
 
 @wp.kernel
@@ -63,3 +65,9 @@ def test_a_temporary_in_a_traced_callable():
 
     y = jax.jit(wp.jax_callable(doubled_twice))(jnp.arange(3.0))
     np.testing.assert_array_equal(y[0], [0.0, 4.0, 8.0])
+
+
+def test_detach_of_a_temporary_that_is_gone_is_refused():
+    """It returned None: nothing but the call refers to the array."""
+    with pytest.raises(KernelValueError, match=r"borrow_temporary: detach\(\): the temporary is no longer used"):
+        fem.borrow_temporary(None, 4, float).detach()

@@ -70,6 +70,21 @@ def test_many_python_numbers_warn_at_the_call(monkeypatch: pytest.MonkeyPatch):
         np.testing.assert_array_equal(scaled(X, jnp.float32(s)), s * X)
 
 
+def test_many_shapes_beside_one_python_number_do_not_warn(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+):
+    """The warning named the number, which was the same in all programs."""
+    monkeypatch.setattr(jax_callables, "_MAX_COMPILED", 2)
+
+    @jax_callable(outputs="out")
+    def scaled(a: wp.array[float], s: float, out: wp.array[float]):
+        wp.launch(scale, dim=a.shape, inputs=[a, s], outputs=[out])
+
+    for n in (2, 3, 4, 5):
+        np.testing.assert_array_equal(scaled(X[:n], 2.0), 2 * X[:n])
+    assert not [w for w in recwarn if w.category is wp.PerformanceWarning]
+
+
 def test_documented_program():
     def program(a: wp.array[float], b: wp.array[wp.vec2], s: float, c: wp.array[float], d: wp.array[wp.vec2]):
         wp.launch(scale, dim=a.shape, inputs=[a, s], outputs=[c])

@@ -310,3 +310,68 @@ def test_conversions_that_c_makes_are_refused():
 
     with pytest.raises(KernelTypeError, match=r"float32.*float64"):
         wp.launch(called, 1, [wp.zeros(1)])
+
+
+@wp.func_native("int i = 0; i = x; return i;")
+def assigned(x: float) -> int: ...
+
+
+@wp.func_native("int i = 1 << 31 >> 31; return i * x;")
+def shifted_literal(x: int) -> int: ...
+
+
+@wp.func_native("return (double)-(1 << (x & 7));")
+def shifted_one(x: wp.uint32) -> wp.float64: ...
+
+
+@wp.func_native("return sqrtf(x);")
+def root_in_single(x: wp.float64) -> float: ...
+
+
+def test_numbers_have_the_types_of_c():
+    """An assignment once gave its type to the variable, and a literal was shifted in Python's integers."""
+
+    @wp.kernel
+    def all_of(y: wp.array[wp.float64]):
+        y[0] = wp.float64(assigned(-2.5))
+        y[1] = wp.float64(shifted_literal(3))
+        y[2] = shifted_one(wp.uint32(2))
+        y[3] = wp.float64(root_in_single(wp.float64(2.0)))
+
+    y = np.zeros(4)
+    all_of.interpret(y, dim=1)
+    assert y.tolist() == [-2.0, -3.0, -4.0, float(np.sqrt(np.float32(2.0)))]
+
+
+@wp.func_native("return x < y;")
+def less_of_signs(x: int, y: wp.uint32) -> bool: ...
+
+
+@wp.func_native("return x > 1u;")
+def more_than_unsigned(x: int, y: wp.uint32) -> bool: ...
+
+
+@wp.func_native("return fabs(x) < 2.5f;")
+def size_of_integer(x: int, y: wp.uint32) -> bool: ...
+
+
+@wp.func_native("return ~(x < 3);")
+def complement_of_bool(x: int, y: wp.uint32) -> bool: ...
+
+
+@wp.func_native("return y + 3000000000 > 0;")
+def wide_literal(x: int, y: wp.uint32) -> bool: ...
+
+
+@pytest.mark.parametrize(
+    "function", [less_of_signs, more_than_unsigned, size_of_integer, complement_of_bool, wide_literal]
+)
+def test_numbers_that_c_converts_first_are_refused(function):
+    """C computes these in another type, with another result."""
+
+    @wp.kernel
+    def called(y: wp.array[wp.uint32]):
+        y[0] = wp.uint32(function(int(y[0]), y[0]))
+
+    with pytest.raises(KernelTypeError):
+        called.interpret(np.zeros(1, np.uint32), dim=1)

@@ -111,6 +111,27 @@ def test_eigenvalues_of_small_and_large_matrices(scale):
     np.testing.assert_allclose(q @ (d[..., None] * transposed(q)), A, rtol=0, atol=2e-14 * scale)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_rotations_of_small_and_large_matrices_by_qr3(scale):
+    A = scale * np.random.default_rng(1).normal(size=(20, 3, 3))
+    with jax.enable_x64(True):
+        q, r = (np.asarray(x) for x in wp.jax_kernel(by_qr3, num_outputs=2)(jnp.asarray(A)))
+    np.testing.assert_allclose(transposed(q) @ q, np.broadcast_to(np.eye(3), A.shape), atol=1e-14)
+    np.testing.assert_allclose(q @ r, A, rtol=0, atol=2e-14 * scale)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_factor_of_a_matrix_with_nan_is_a_number(name):
+    """U and V were finite beside values that were NaN, so U * transpose(V) was a rotation."""
+    kernel, results, size, _ = CASES[name]
+    A = np.stack([np.random.default_rng(2).normal(size=(size, size))] * size * size)
+    A.reshape(size**2, -1)[np.diag_indices(size**2)] = np.nan
+    A = A[np.isnan(A[..., 0]).any(-1)] if name == "qr3" else A  # Q does not depend on the last column
+    with jax.enable_x64(True):
+        found = wp.jax_kernel(kernel, num_outputs=results)(jnp.asarray(A))
+    assert all(np.isnan(r).all() for r in (found[:1] if name == "qr3" else found))
+
+
 @wp.kernel
 def by_svd3_in_half(A: wp.array[wp.mat33h], U: wp.array[wp.mat33h], s: wp.array[wp.vec3h], V: wp.array[wp.mat33h]):
     i = wp.tid()

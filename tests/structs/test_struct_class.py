@@ -369,3 +369,25 @@ def test_an_assignment_of_the_right_type_takes_few_calls(name: str, value: Any, 
     held = getattr(box, name)
     assert held is not value or isinstance(value, int)
     np.testing.assert_array_equal(held, value)
+
+
+def test_components_of_sequences_stay_exact_and_real():
+    """NumPy makes floats of integers from 2**63 beside others, and drops imaginary parts with a warning."""
+
+    @wp.struct
+    class Words:
+        words: wp.types.vector(length=2, dtype=wp.uint64)
+        v: wp.vec2
+
+    s = Words()
+    for words in ([2**63 + 1, 1], [2**64 - 1, 2**53 + 1]):
+        s.words = words
+        assert [int(w) for w in s.words] == words
+        s.words = tuple(words)
+        assert [int(w) for w in s.words] == words
+    assert wp.zeros(2, dtype=wp.uint64).assign([2**63 + 1, 1]).list() == [2**63 + 1, 1]
+    for words in ([2**64, 1], [2**63 + 1, -1]):
+        with pytest.raises((KernelTypeError, KernelValueError), match="words"):
+            s.words = words
+    with pytest.raises(KernelTypeError, match="field v: expected vec2"):
+        s.v = [1 + 2j, 0]

@@ -338,15 +338,18 @@ class JaxCallable:
         compiled = self._compiled.get(key)
         if compiled is None:
             if len(self._compiled) >= _MAX_COMPILED:
+                fixed_before = [key[1] for key in list(self._compiled) if key[0] == tuple(is_static)]
                 self._compiled.clear()
-                self._warn_of_numbers(is_static)
+                self._warn_of_numbers(is_static, fixed_before)
             compiled = self._compiled[key] = self._compile(values, is_static, options)
         return list((compiled.plain if is_tracing() else compiled.outside(*dynamic))(*dynamic))
 
-    def _warn_of_numbers(self, is_static: list[bool]) -> None:
-        """Warn that the call compiled many programs, if that may be because of Python numbers."""
-        names = [a.name for a, static in zip(self._inputs, is_static, strict=True) if static]
-        if names:
+    def _warn_of_numbers(self, is_static: list[bool], fixed: list[tuple[Static, ...]]) -> None:
+        """Warn that the call compiled many programs, if most have Python numbers that no other one has."""
+        static = [a.name for a, is_one in zip(self._inputs, is_static, strict=True) if is_one]
+        columns = zip(*fixed, strict=True)
+        names = [name for name, values in zip(static, columns, strict=False) if len(set(values)) > 1]
+        if names and len(set(fixed)) > _MAX_COMPILED // 2:
             warn(
                 f"callable {self.__name__} was compiled {_MAX_COMPILED} times: each value of the Python numbers"
                 f" {', '.join(names)} compiles a program; hint: pass jax.numpy.float32(x) for a number that changes"

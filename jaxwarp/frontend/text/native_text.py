@@ -37,9 +37,9 @@ _OF_FLOATS = (
     *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh"),
     *("tanh", "pow", "floor", "ceil", "trunc", "rint", "erf", "erfc", "cbrt", "fabs"),
 )
-_RENAMED = {"fabs": "abs"}
-_CALLS = {name: f"_wp.{_RENAMED.get(name, name)}({{}})" for name in _OF_FLOATS}
-_CALLS |= {f"{name}f": text for name, text in _CALLS.items()}
+_CALLS = {name: f"_c.{name}({{}})" if name == "fabs" else f"_wp.{name}({{}})" for name in _OF_FLOATS}
+_OF_FLOAT32 = {f"{name}f": text for name, text in _CALLS.items()}  # which take other numbers as float32
+_CALLS |= _OF_FLOAT32
 _CALLS["__frsqrt_rn"] = "(_float32(1.0) / _wp.sqrt({}))"
 _CALLS |= dict.fromkeys(("nextafterf", "__builtin_nextafterf"), "_c.nextafterf({})")
 for _suffix, _type in (("", "_uint32"), ("ll", "_uint64")):
@@ -56,7 +56,8 @@ _BINARY = {
     "<": (7, "<"), ">": (7, ">"), "<=": (7, "<="), ">=": (7, ">="), "<<": (8, "<<"), ">>": (8, ">>"), "+": (9, "+"),
     "-": (9, "-"), "*": (10, "*"), "/": (10, "/"), "%": (10, "%"),
 }  # fmt: skip
-_LOGICAL, _STRONGEST = ("or", "and"), 11
+_COMPARED = {"==": "equal", "!=": "unequal", "<": "less", ">": "greater", "<=": "up_to", ">=": "at_least"}
+_LITERAL, _INT32_MAX = re.compile(r"[\d\s()+*/%-]+"), 2**31 - 1  # of plain integers alone
 
 
 class NotPlainError(Exception):
@@ -130,7 +131,7 @@ def _made(
 ) -> Callable[..., Any]:
     """Return a function of these parameters; that of a rule returns nothing."""
     arrays = [p for p, t in parameters.items() if isinstance(t, Array)]
-    bodies = [_Text(chosen, list(parameters), arrays, adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
+    bodies = [_Text(chosen, parameters, arrays, adjoints).body() for chosen in _choices(_SPACE.sub(" ", text))]
     annotations = {p: t for p, t in parameters.items() if t is not inspect.Parameter.empty}
     if not adjoints and "return" in function.__annotations__:
         annotations["return"] = function.__annotations__["return"]
@@ -177,8 +178,8 @@ def _choices(text: str) -> list[str]:
 class _Text:
     """The reader of one text: statements as lines of Python, expressions as text of Python."""
 
-    def __init__(self, text: str, names: Sequence[str], arrays: Sequence[str], adjoints: dict[str, str]):
-        self.names, self.arrays, self.adjoints, self.place = set(names), arrays, adjoints, 0
+    def __init__(self, text: str, names: dict[str, Any], arrays: Sequence[str], adjoints: dict[str, str]):
+        self.names, self.arrays, self.adjoints, self.place = dict(names), arrays, adjoints, 0
         self.tokens: list[tuple[str, str]] = []
         at, text = 0, text.rstrip()
         while at < len(text):
@@ -284,7 +285,7 @@ class _Text:
             return f"{self.known(self.take())} {operator[0]}= 1"
         name = self.take()
         if is_new:
-            self.new(name)
+            self.new(name, t)
             self.take("=")
             value = self.expression()
             return f"{name} = {value}" if t is None else f"{name} = _{t.name}({value})"
@@ -298,12 +299,16 @@ class _Text:
             return f"{name} {operator[0]}= 1"
         if operator not in ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="):
             raise NotPlainError(name)
-        return f"{name} {operator} {self.expression()}"
+        value = self.expression()
+        if operator == "=" and name in self.names:  # a variable keeps its type
+            t = self.names[name]
+            value = f"{f'_{t.name}' if isinstance(t, Scalar) else f'type({name})'}({value})"
+        return f"{name} {operator} {value}"
 
-    def new(self, name: str) -> None:
+    def new(self, name: str, t: Scalar | None) -> None:
         if not name.isidentifier() or name in {*self.names, *self.adjoints} or name.startswith("_"):
             raise NotPlainError(name)
-        self.names.add(name)
+        self.names[name] = t
 
     def known(self, name: str) -> str:
         if name not in self.names:
@@ -331,15 +336,18 @@ class _Text:
     def binary(self, least: int) -> str:
         left = self.unary()
         while (row := _BINARY.get(self.peek())) is not None and row[0] >= least:
-            self.take()
-            left = f"({left} {row[1]} {self.binary(row[0] + 1)})"
+            operator = self.take()
+            left = _joined(left, operator, row[1], self.binary(row[0] + 1))
         return left
 
     def unary(self) -> str:
         word = self.peek()
         if word in ("-", "~", "+"):
             self.take()
-            return f"({word}{self.unary()})"
+            operand = self.unary()
+            if word == "~" or (operand.isdigit() and int(operand) > _INT32_MAX):
+                operand = _typed(operand)
+            return f"_c.complement({operand})" if word == "~" else f"({word}{operand})"
         if word == "!":
             self.take()
             return f"(not {self.unary()})"
@@ -376,6 +384,8 @@ class _Text:
                 self.take()
                 given.append(self.expression())
             self.take(")")
+            if text in _OF_FLOAT32:
+                given = [f"_float32({g})" for g in given]
             return _CALLS[text].format(", ".join(given))
         if text in self.adjoints:
             raise NotPlainError(text)
@@ -394,11 +404,33 @@ class _Text:
         return f"_wp.cast({value}, _{t.name})" if is_bits else f"_{t.name}({value})"
 
 
+def _joined(left: str, operator: str, in_python: str, right: str) -> str:
+    """Return the text of a binary operation. C compares numbers in the type that it adds them in."""
+    if operator in _COMPARED and not _LITERAL.fullmatch(left) and not _LITERAL.fullmatch(right):
+        return f"_c.{_COMPARED[operator]}({left}, {right})"
+    if operator == "<<" and _LITERAL.fullmatch(left):  # has the type of what is shifted
+        left, right = (_typed(left) if left.isdigit() else f"_int32({left})"), f"_int32({right})"
+    elif left.isdigit() and right.isdigit() and max(int(left), int(right)) > _INT32_MAX:
+        left, right = _typed(left), _typed(right)
+    return f"({left} {in_python} {right})"
+
+
+def _typed(text: str) -> str:
+    """Return an integer literal with its own type; other text as it is."""
+    if not text.isdigit():
+        return text
+    return f"_{'int32' if int(text) <= _INT32_MAX else 'uint32'}({text})"
+
+
 def _integer(digits: str, suffix: str) -> str:
     """Return a literal. A plain one takes the type of what it meets, as C's does, which is promoted to it."""
     if len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX":
         raise NotPlainError(digits)
     number = str(int(digits, 0))
+    if not suffix and int(number) > (2**32 - 1 if digits[1:2] in ("x", "X") else _INT32_MAX):
+        return f"_{'int64' if int(number) < 2**63 else 'uint64'}({number})"
+    if suffix == "u" and int(number) > 2**32 - 1:
+        suffix = "ull"
     if not suffix:
         return number
     t = {"u": "uint32", "ll": "int64", "ull": "uint64", "llu": "uint64"}.get(suffix)
