@@ -7,7 +7,7 @@ from dataclasses import replace
 from jaxwarp.analysis.loops.decisions import deciding_values
 from jaxwarp.analysis.loops.folds import SUM, chain_of, fold_of, scan_of
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import For, Op, walk
+from jaxwarp.ir.nodes import Atomic, For, Op, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.ir.rows import count_uses
 
@@ -19,6 +19,16 @@ def in_order(kernel: Kernel) -> Kernel:
     nothing have the same values in any order, too. Threads may share all of these, and the reversed ones.
     """
     return _Unmarker(kernel).kernel(kernel)
+
+
+def selected_in_order(kernel: Kernel) -> Kernel:
+    """The kernel as `in_order` leaves it, if an atomic selects a float of several threads.
+
+    Its derivative computes the operands again, and looks for the thread whose operand is equal to the result.
+    """
+    atomics = [op for op in walk(kernel.body) if isinstance(op, Atomic) and op.param not in kernel.locals]
+    selects = any(op.kind in ("min", "max") and op.param.dtype.is_float for op in atomics)
+    return in_order(kernel) if selects else kernel
 
 
 class _Unmarker(Rewriter):

@@ -27,7 +27,7 @@ from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.flatten import Flat, flatten
 from jaxwarp.passes.gathered import ON_CPUS, ON_GPUS, Price, gathered
 from jaxwarp.passes.hold_wide import hold_wide
-from jaxwarp.passes.in_order import in_order
+from jaxwarp.passes.in_order import in_order, selected_in_order
 from jaxwarp.passes.launches.tells import without_failures, without_tests
 from jaxwarp.passes.launches.versions import Versions
 from jaxwarp.passes.simplify import simplify
@@ -176,6 +176,7 @@ DERIVE: tuple[Pass, ...] = (*FIX_ROUNDING, _plain(in_order))
 PREPARE: tuple[Pass, ...] = (
     _plain(without_failures),  # assertions that nobody reads
     *FIX_ROUNDING,
+    _plain(selected_in_order),  # operands that a derivative has to find again
     _plain(erase_rules),  # those written by hand have served
     _plain(widen_half),
     _plain(simplify),

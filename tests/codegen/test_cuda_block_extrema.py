@@ -18,6 +18,7 @@ from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.pipeline import fix_rounding, prepare
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.winners import hold_selection
 
 BODIES = {
     "sum": """
@@ -102,3 +103,22 @@ def test_the_reverse_of_an_extremum_goes_to_its_first_place(special: bool) -> No
         interpret(old, (1,), expected)
         for a, b in zip(got, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+def test_the_operand_of_an_atomic_maximum_is_found_again() -> None:
+    """A block rounds a sum in one way, whether it looks for the maximum or for the thread that has it."""
+    body = "t = wp.tile_load(x[i], shape=(256,))\nwp.atomic_max(y, 0, wp.tile_sum(t * t)[0])"
+    kernel = body_kernel("x: wp.array2d[float], y: wp.array[float]", body).specialize()
+    held = hold_selection(fix_rounding(kernel), (0, 1), (4,), {}, {})
+    assert held is not None
+    largest, finder = prepare(kernel), prepare(held.finder.kernel)
+    hostcuda.prepare_host([largest, finder], (32,))
+    for seed in range(8):
+        x = np.random.default_rng(seed).standard_normal((4, 256)).astype(np.float32)
+        y = np.full(1, -1.0, np.float32)
+        hostcuda.run_host(largest, (4,), [x, y])
+        winner = np.zeros(1, np.int32)
+        values = {"winner": [winner], "primal": [x, np.full(1, -1.0, np.float32)], "final": [x, y]}
+        slots = [(s.kind, 0 if s.kind == "winner" else s.index) for s in held.finder.slots]
+        hostcuda.run_host(finder, (4,), [values[kind][index] for kind, index in slots])
+        assert winner == np.argmax((x * x).astype(np.float64).sum(1)) + 1
