@@ -189,6 +189,14 @@ def _timed(name: str, value: Any, capsys: Any) -> tuple[str, dict[str, Any]]:
     return capsys.readouterr().out, {**found, "marks": len(tape.scopes)}
 
 
+def _uniform_elsewhere() -> bool:
+    made = grid()
+    field = fem.UniformField(fem.Cells(made), 2.0)
+    field.domain = fem.BoundarySides(made)
+    sides = fem.RegularQuadrature(fem.BoundarySides(made), 1)
+    return fem.integrate(_integrand, quadrature=sides, fields={"u": field}) == 8.0  # around a square
+
+
 def _uniform() -> bool:
     field = fem.UniformField(fem.Cells(grid()), 2.0)
     field.value = 3.0
@@ -259,6 +267,7 @@ EFFECTS: dict[tuple[str, str], Any] = {
     ("Mesh", "points"): _points_move,
     ("Mesh", "velocities"): _velocities_are_seen,
     ("UniformField", "value"): _uniform,
+    ("UniformField", "domain"): _uniform_elsewhere,
     ("PicQuadrature", "domain"): _particles,
     ("ImplicitField", "values"): _implicit,
     ("DiscreteField", "dof_values"): _dofs,

@@ -403,7 +403,7 @@ class LiveArray(MemoryArray):
         is_same = is_known and self._is_element_of(math.prod(components) * scalar.bytes)
         is_scalar = is_known and region.dtype.itemsize == scalar.bytes
         has_axes = is_scalar and rank >= 0 and region.shape[rank:] == components
-        if is_same:
+        if is_same and (self.components or not components or not has_axes):  # axes of numbers may be components
             shape = (*self.shape, *components)
             strides = (*self.strides, *dense_strides(components, scalar.bytes))
         elif has_axes:
