@@ -45,6 +45,7 @@ def intern_kernel(kernel: Kernel) -> Kernel:
         return _kernels.setdefault((kernel.digest, _digest_of_places(kernel)), kernel)
 
 
+@functools.lru_cache(maxsize=512)
 def _digest_of_places(kernel: Kernel) -> str:
     """Return a digest of the lines of all operations: of each place, and each call on the way to it, once."""
     seen: dict[int, int] = {}

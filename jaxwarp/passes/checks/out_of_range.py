@@ -106,7 +106,7 @@ class _TooMuchError(Exception):
 @functools.lru_cache(maxsize=2048)
 @with_deep_stack
 def _first(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[_Shape, ...]) -> _Stray | None:
-    kernel = erase_rules(kernel)
+    kernel = _erased(kernel)
     try:
         _Search(kernel, grid, dict(zip(kernel.params, shapes, strict=True))).run()
     except _FoundError as found:
@@ -114,6 +114,11 @@ def _first(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[_Shape, ...]) ->
     except _TooMuchError:
         pass
     return None
+
+
+# Once for all extents.
+_erased = functools.lru_cache(maxsize=512)(erase_rules)
+_steering = functools.lru_cache(maxsize=512)(Steering)
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ class _Search:
     def __init__(self, kernel: Kernel, grid: tuple[int, ...], shapes: dict[Param, _Shape]):
         self.kernel = kernel
         self.shapes = shapes | {p: p.shape for p in kernel.locals}
-        self.steering = Steering(kernel)
+        self.steering = _steering(kernel)
         self.landmarks = landmarks(kernel, self.shapes.values())
         self.threads = [_sample(n, most, self.landmarks) for n, most in zip(grid, _shares(grid), strict=True)]
         self.everywhere = np.ones([1] * len(grid), np.bool_)
