@@ -11,10 +11,11 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.fem.domain import Cells, GeometryDomain
+from jaxwarp.fem.domain import Cells, GeometryDomain, Sides
 from jaxwarp.fem.field.kinds import (
     TEST,
     TRIAL,
+    Functions,
     discrete_kind,
     function_kind,
     nonconforming_kind,
@@ -222,18 +223,21 @@ class UniformField(FieldLike):
 
     @property
     def arguments(self) -> Any:
-        return uniform_kind(self.dtype, self.domain.geometry.scalar_type)(value=self.value)
+        geometry = self.domain.geometry
+        return uniform_kind(self.dtype, geometry.dimension, geometry.scalar_type)(value=self.value)
 
 
 @boundaries
 class ImplicitField(_OfDomain):
-    """A field that is a function of the position.
+    """A field that is a function of the position, or of the index of the quadrature point.
 
     Args:
         domain: where.
-        func: a `@wp.func` of the position, and of values by their names.
+        func: a `@wp.func` of the position, or of the index (if its first argument is an `int`), and of values by their
+            names.
         values: these.
-        grad_func, div_func: accepted if None.
+        grad_func, div_func: the gradient and the divergence of `func`, of the same arguments; None: not available. The
+            gradient of a scalar is a vector, that of a vector a matrix with a row for each component.
         degree: of the polynomial that it is near to, for the order of quadratures.
     """
 
@@ -241,17 +245,20 @@ class ImplicitField(_OfDomain):
 
     def __init__(self, domain: GeometryDomain, func: Any, values: dict[str, Any] | None = None, grad_func: Any = None,
                  div_func: Any = None, degree: int = 0) -> None:  # fmt: skip
-        if not isinstance(func, Func):
-            raise KernelTypeError(f"ImplicitField: func: expected a @wp.func, got {type(func).__name__}")
-        if grad_func is not None or div_func is not None:
-            raise KernelValueError(
-                "ImplicitField: grad_func, div_func: not available",
-                hint="interpolate it into a field, whose gradient is",
-            )
+        for name, function in {"func": func, "grad_func": grad_func, "div_func": div_func}.items():
+            if not isinstance(function, Func) and (function is not None or name == "func"):
+                raise KernelTypeError(f"ImplicitField: {name}: expected a @wp.func, got {type(function).__name__}")
         super().__init__(domain)
-        self.func, self.degree = func, degree
+        self.func, self.grad_func, self.div_func, self.degree = func, grad_func, div_func, degree
         self.values = dict(values or {})
-        self._declared = {p.name: p.pattern for p in func.overloads[-1].parameters}
+        parameters = func.overloads[-1].parameters
+        if not parameters:
+            raise KernelTypeError(
+                "ImplicitField: func: expected a function of at least one argument",
+                hint="the first one is the position, or an int: the index of the quadrature point",
+            )
+        self._by_index = parameters[0].pattern == wp.int32
+        self._declared = {p.name: p.pattern for p in parameters}
 
     @property
     def EvalArg(self) -> Any:
@@ -260,9 +267,30 @@ class ImplicitField(_OfDomain):
     @property
     def arguments(self) -> Any:
         values = struct_of_values("ImplicitField", self._declared, self.values)
-        domain = self.domain.arguments
-        kind = function_kind(type(domain), _of_values(self.func, tuple(self.values)), type(values), self.degree)
-        return kind(domain=domain, values=values)
+        geometry, names = self.geometry.arguments, tuple(self.values)
+        of = Functions(
+            *(f and _of_values(f, names) for f in (self.func, self.grad_func, self.div_func)), self._by_index
+        )
+        kind = function_kind(type(geometry), not self.is_of_sides, of, type(values), self.degree)
+        return kind(geometry=geometry, values=values)
+
+    def trace(self) -> ImplicitField:
+        """The field on the sides of the same geometry, or of the same part of it."""
+        sides = Sides(self.domain.geometry_partition)
+        return ImplicitField(sides, self.func, self.values, self.grad_func, self.div_func, self.degree)
+
+    def make_deformed_geometry(self, relative: bool = True, build_bvh: bool = False) -> DeformedGeometry:
+        """The geometry whose positions are the field's values, added to the old ones if `relative`.
+
+        Raises:
+            KernelValueError: the field is one of sides, has no `grad_func`, or takes an index.
+        """
+        if self.is_of_sides or self.grad_func is None or self._by_index:
+            raise KernelValueError(
+                "ImplicitField.make_deformed_geometry: expected a field of cells and of the position, with a gradient",
+                hint="ImplicitField(fem.Cells(geometry), func, grad_func=...)",
+            )
+        return DeformedGeometry(self, relative, build_bvh)
 
 
 @boundaries

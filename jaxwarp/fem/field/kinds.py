@@ -9,7 +9,7 @@ cells is asked for: functions of the other one are zero there.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxwarp as wp
 from jaxwarp.fem import operators
@@ -392,22 +392,66 @@ def _virtual_node_operators(kind: Any, dof_of: Any, weight: Any) -> dict[str, An
 
 
 @functools.cache
-def function_kind(domain: Any, function: Any, values: Any, degree: int) -> Any:
-    """The struct of a field that is a function of the position."""
-    scalar = domain.FUNCTIONS["scalar_type"].expand(None, (), {})
-    position = domain.FUNCTIONS["position"]
+def function_kind(geometry: Any, is_cells: bool, of: Functions, values: Any, degree: int) -> Any:
+    """The struct of a field that is a function of the position, or of the index of the quadrature point."""
+    places = of_cells(geometry) if is_cells else of_sides(geometry)
+    position, by_index = places["position"], of.by_index
+
+    def evaluated(function: Any) -> Any:
+        @wp.func
+        def at_sample(f: Any, s: Any):
+            if wp.static(by_index):
+                return function(s.qp_index, f.values)
+            return function(position(f.geometry, s), f.values)
+
+        return at_sample
+
+    functions = {"degree": constant(degree), "scalar_type": constant(geometry.SCALAR)}
+    for name, outer, function in (("inner", "outer", of.value), ("grad", "grad_outer", of.gradient),
+                                  ("div", "div_outer", of.divergence)):  # fmt: skip
+        if function is not None:
+            functions[name] = functions[outer] = evaluated(function)
+    if is_cells and of.gradient is not None and not by_index:
+        functions |= _at_coordinates(geometry, of)
+    fields = {"geometry": geometry, "values": values}
+    name = f"Implicit_{'Cells' if is_cells else 'Sides'}_{geometry.__name__}"
+    return make_kind(name, fields, functions, GEOMETRY=geometry, HINTS=_NEEDS_DERIVATIVES, __call__=operators.inner)
+
+
+class Functions(NamedTuple):
+    """The functions `(position or index, values)` of an implicit field."""
+
+    value: Any
+    gradient: Any
+    divergence: Any
+    by_index: bool
+
+
+_NEEDS_DERIVATIVES = {
+    "grad": "give its gradient: ImplicitField(domain, func, grad_func=...), or interpolate it into a field",
+    "div": "give its divergence: ImplicitField(domain, func, div_func=...), or interpolate it into a field",
+}
+
+
+def _at_coordinates(geometry: Any, of: Functions) -> dict[str, Any]:
+    """Make the functions of a cell and coordinates in it that deform a geometry."""
+    place, jacobian, function, gradient = (
+        geometry.FUNCTIONS["position"], geometry.FUNCTIONS["jacobian"], of.value, of.gradient
+    )  # fmt: skip
 
     @wp.func
-    def inner(f: Any, s: Any):
-        return function(position(f.domain, s), f.values)
+    def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        return function(place(f.geometry, cell, x), f.values)
 
-    functions = {"inner": inner, "outer": inner, "degree": constant(degree), "scalar_type": constant(scalar)}
-    fields = {"domain": domain, "values": values}
-    return make_kind(f"Implicit_{domain.__name__}", fields, functions, __call__=operators.inner)
+    @wp.func
+    def reference_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        return gradient(place(f.geometry, cell, x), f.values) * jacobian(f.geometry, cell, x)
+
+    return {"value": value, "reference_gradient": reference_gradient}
 
 
 @functools.cache
-def uniform_kind(dtype: Any, scalar: Any) -> Any:
+def uniform_kind(dtype: Any, dimension: int, scalar: Any) -> Any:
     """The struct of a field that is the same everywhere."""
 
     @wp.func
@@ -415,7 +459,20 @@ def uniform_kind(dtype: Any, scalar: Any) -> Any:
         return f.value
 
     functions = {"inner": inner, "outer": inner, "degree": constant(0), "scalar_type": constant(scalar)}
-    return make_kind(f"Uniform_{dtype}", {"value": dtype}, functions, __call__=operators.inner)
+    if not isinstance(dtype, Mat):
+        functions["grad"] = functions["grad_outer"] = _zero(_outer_function(dtype, dimension, scalar)[1])
+    if not isinstance(dtype, Scalar):
+        flux = vector(dtype.shape[1], scalar) if isinstance(dtype, Mat) else scalar
+        functions["div"] = functions["div_outer"] = _zero(flux)
+    return make_kind(f"Uniform{dimension}_{dtype}", {"value": dtype}, functions, __call__=operators.inner)
+
+
+def _zero(dtype: Any) -> Any:
+    @wp.func
+    def zero(f: Any, s: Any):
+        return dtype()
+
+    return zero
 
 
 # How far from a geometry positions are that still are in it.

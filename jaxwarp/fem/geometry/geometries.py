@@ -401,7 +401,8 @@ class DeformedGeometry(Geometry):
 
     def __init__(self, field: Any, relative: bool = True, build_bvh: bool = False) -> None:
         base = field.geometry
-        if field.dtype != vector(base.dimension, base.scalar_type):
+        # What a function returns is found when a kernel calls it.
+        if getattr(field, "dtype", None) not in (None, vector(base.dimension, base.scalar_type)):
             raise KernelTypeError(
                 f"DeformedGeometry: field: expected vectors of {base.dimension}, got {field.dtype}",
                 hint="its values are positions",
