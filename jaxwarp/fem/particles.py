@@ -141,9 +141,7 @@ class PicQuadrature(Quadrature):
             )
         if given.dtype != dtype or (shape is not None and given.shape != shape):
             wanted = f"{dtype}" if shape is None else f"{dtype} of shape {shape}"
-            raise KernelTypeError(
-                f"PicQuadrature: {name}: expected {wanted}, got {given.dtype} of shape {given.shape}"
-            )
+            raise KernelTypeError(f"PicQuadrature: {name}: expected {wanted}, got {given.dtype} of shape {given.shape}")
 
     def _places(self, positions: Any, max_dist: float, requires_grad: bool) -> tuple[Any, Any, Any]:
         """The cell of each particle, its coordinates there, and perhaps the particle's part in the cell."""

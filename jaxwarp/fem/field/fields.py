@@ -15,7 +15,7 @@ from jaxwarp.fem.domain import Cells, GeometryDomain, Sides
 from jaxwarp.fem.field.kinds import (
     TEST,
     TRIAL,
-    Functions,
+    ImplicitFunctions,
     discrete_kind,
     function_kind,
     nonconforming_kind,
@@ -121,11 +121,7 @@ class DiscreteField(FieldLike):
                     f"dof_values: expected {element_scalar(space.dof_dtype)} of shape {expected}, got {values.dtype} of"
                     f" shape {values.shape}"
                 )
-        elif not (
-            isinstance(values, HostArray)
-            and values.dtype == space.dof_dtype
-            and values.shape == (count,)
-        ):
+        elif not (isinstance(values, HostArray) and values.dtype == space.dof_dtype and values.shape == (count,)):
             raise KernelTypeError(
                 f"dof_values: expected {space.dof_dtype} of shape ({count},), outside of JAX or not,"
                 f" got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
@@ -268,7 +264,7 @@ class ImplicitField(_OfDomain):
     def arguments(self) -> Any:
         values = struct_of_values("ImplicitField", self._declared, self.values)
         geometry, names = self.geometry.arguments, tuple(self.values)
-        of = Functions(
+        of = ImplicitFunctions(
             *(f and _of_values(f, names) for f in (self.func, self.grad_func, self.div_func)), self._by_index
         )
         kind = function_kind(type(geometry), not self.is_of_sides, of, type(values), self.degree)

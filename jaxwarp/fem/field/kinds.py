@@ -392,7 +392,7 @@ def _virtual_node_operators(kind: Any, dof_of: Any, weight: Any) -> dict[str, An
 
 
 @functools.cache
-def function_kind(geometry: Any, is_cells: bool, of: Functions, values: Any, degree: int) -> Any:
+def function_kind(geometry: Any, is_cells: bool, of: ImplicitFunctions, values: Any, degree: int) -> Any:
     """The struct of a field that is a function of the position, or of the index of the quadrature point."""
     places = of_cells(geometry) if is_cells else of_sides(geometry)
     position, by_index = places["position"], of.by_index
@@ -418,7 +418,7 @@ def function_kind(geometry: Any, is_cells: bool, of: Functions, values: Any, deg
     return make_kind(name, fields, functions, GEOMETRY=geometry, HINTS=_NEEDS_DERIVATIVES, __call__=operators.inner)
 
 
-class Functions(NamedTuple):
+class ImplicitFunctions(NamedTuple):
     """The functions `(position or index, values)` of an implicit field."""
 
     value: Any
@@ -433,7 +433,7 @@ _NEEDS_DERIVATIVES = {
 }
 
 
-def _at_coordinates(geometry: Any, of: Functions) -> dict[str, Any]:
+def _at_coordinates(geometry: Any, of: ImplicitFunctions) -> dict[str, Any]:
     """Make the functions of a cell and coordinates in it that deform a geometry."""
     place, jacobian, function, gradient = (
         geometry.FUNCTIONS["position"], geometry.FUNCTIONS["jacobian"], of.value, of.gradient

@@ -117,9 +117,7 @@ def _require_fitting(form: BoundIntegrand, dest: Any, at: Any, dest_space: Any) 
     """
     what = form.what
     if not (at is None or isinstance(at, (GeometryDomain, Quadrature, SpaceRestriction))):
-        raise KernelTypeError(
-            f"{what}: at: expected a domain, a quadrature or a restriction, got {type(at).__name__}"
-        )
+        raise KernelTypeError(f"{what}: at: expected a domain, a quadrature or a restriction, got {type(at).__name__}")
     is_field = isinstance(dest, (DiscreteField, FieldRestriction))
     space = dest.space if is_field else dest_space
     if isinstance(dest, FieldRestriction) and not form.domain.same_elements(dest.domain):
@@ -308,9 +306,7 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
 
 
 @wp.kernel
-def _divide(
-    sums: wp.array[Any], total: wp.array[Any], is_sum: bool, old: wp.array[Any], values: wp.array[Any]
-):
+def _divide(sums: wp.array[Any], total: wp.array[Any], is_sum: bool, old: wp.array[Any], values: wp.array[Any]):
     """Nodes that no element has keep their values: those that are there, or old ones."""
     node = wp.tid()
     weight = total[node]
