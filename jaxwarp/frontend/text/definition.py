@@ -30,7 +30,8 @@ _PARTS = (
     "co_kwonlyargcount", "co_exceptiontable",
 )  # fmt: skip
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
-_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+# Fields of modules and statements that hold statements, or what holds such.
+_STATEMENTS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
 # As Python was started, then as files may have been compiled before.
 _LEVELS = (-1, *(level for level in (0, 1, 2) if level != sys.flags.optimize))
 
@@ -151,7 +152,8 @@ def _defs(module: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in pending:
         if isinstance(node, ast.FunctionDef):
             yield node
-        pending += [n for n in ast.iter_child_nodes(node) if isinstance(n, _WITH_STATEMENTS)]
+        for name in _STATEMENTS.intersection(node._fields):
+            pending += getattr(node, name, ())
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

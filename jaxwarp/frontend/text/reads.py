@@ -20,6 +20,7 @@ OPERATOR_FUNCTIONS: dict[type[ast.AST], str] = {
     ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
 }  # fmt: skip
 
+_NAMED = (ast.Name, ast.Attribute)
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -84,7 +85,7 @@ def callees(definition: Definition) -> tuple[tuple[str, ast.expr], ...]:
     """Return the names and chains that are called with one argument, each once: one of them may be `static`."""
     found = definition.kept.get(callees)
     if found is None:
-        calls = (n for n in definition.nodes if isinstance(n, ast.Call) and len(n.args) == 1)
+        calls = (n for n in definition.by_kind.get(ast.Call, ()) if len(n.args) == 1)
         texts = {text: call.func for call in calls if (text := text_of(call.func)) is not None}
         found = definition.kept[callees] = tuple(texts.items())
     return found
@@ -110,7 +111,7 @@ def has_calls_in_annotations(definition: Definition) -> bool:
     """Return whether an annotation of a variable calls something."""
     found = definition.kept.get(has_calls_in_annotations)
     if found is None:
-        nodes = (n.annotation for n in definition.nodes if isinstance(n, ast.AnnAssign))
+        nodes = (n.annotation for n in definition.by_kind.get(ast.AnnAssign, ()))
         found = any(isinstance(n, ast.Call) for annotation in nodes for n in ast.walk(annotation))
         definition.kept[has_calls_in_annotations] = found
     return found
@@ -147,16 +148,20 @@ def _read(nodes: list[ast.AST], static: frozenset[str]) -> Reads:
     pending = list(nodes)
     while pending:
         node = pending.pop()
-        text = text_of(node)
+        kind = type(node)
+        if kind is ast.Constant:
+            continue
+        text = text_of(node) if kind in _NAMED else None
         if text is not None:
             found.bare.add(text)
-            _add(found, node)
+            _add(found, node, text)
             continue
         if isinstance(node, ast.operator | ast.unaryop):
-            found.operators[OPERATOR_FUNCTIONS.get(type(node), "not")] = None
+            found.operators[OPERATOR_FUNCTIONS.get(kind, "not")] = None
+            continue
         if isinstance(node, ast.AnnAssign):
             found.evaluated.update(n.id for n in ast.walk(node.annotation) if isinstance(n, ast.Name))
-        if isinstance(node, ast.Call) and len(node.args) == 1 and text_of(node.func) in static:
+        if static and isinstance(node, ast.Call) and len(node.args) == 1 and text_of(node.func) in static:
             found.statics.append(_static(node.args[0], static))
             pending.append(node.func)
         else:
@@ -164,17 +169,16 @@ def _read(nodes: list[ast.AST], static: frozenset[str]) -> Reads:
     return found
 
 
-def _add(found: Reads, node: ast.AST) -> None:
+def _add(found: Reads, node: ast.AST, text: str) -> None:
     """Adds a name, or a chain after what it is an attribute of."""
     if isinstance(node, ast.Name):
-        found.names[node.id] = None
+        found.names[text] = None
         return
     assert isinstance(node, ast.Attribute)
-    _add(found, node.value)
-    text, base = text_of(node), text_of(node.value)
-    assert text is not None
-    assert base is not None
-    found.chains.setdefault(text, Chain(text, base, node.attr, node))
+    base = text[: -len(node.attr) - 1]
+    _add(found, node.value, base)
+    if text not in found.chains:
+        found.chains[text] = Chain(text, base, node.attr, node)
 
 
 def _static(argument: ast.expr, static: frozenset[str]) -> StaticExpression:

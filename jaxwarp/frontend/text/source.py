@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from jaxwarp.errors import Loc
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
@@ -12,28 +13,37 @@ from jaxwarp.frontend.text.liveness import NameLiveness
 from jaxwarp.unlocked import cached_property
 
 
-def _binds(node: ast.AST) -> TypeGuard[ast.Name | ast.arg]:
-    return isinstance(node.ctx, ast.Store) if isinstance(node, ast.Name) else isinstance(node, ast.arg)
-
-
 def walk(tree: ast.AST) -> list[ast.AST]:
     """Return the nodes of a tree in the order of `ast.walk`, but for contexts (`Load`, `Store`), in half its time."""
     found = [tree]
     for node in found:
-        found += children(node)
+        if _fields_of(type(node)):
+            found += children(node)
     return found
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes right below a node, but for contexts."""
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in _fields_of(type(node)):
         value = getattr(node, name, None)
-        if isinstance(value, list):
+        if value is None:
+            continue
+        if type(value) is list:
             found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+        elif isinstance(value, ast.AST):
             found.append(value)
     return found
+
+
+# Fields that hold no nodes, whatever class of node has them, and contexts.
+_PLAIN = frozenset(("ctx", "id", "attr", "arg", "kind", "type_comment", "level", "module", "asname", "conversion"))
+
+
+@functools.cache
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a class of nodes that may hold nodes: none for names and constants, half of a text."""
+    return () if kind is ast.Constant else tuple(name for name in kind._fields if name not in _PLAIN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +66,23 @@ class Definition:
         return tuple(walk(self.tree))
 
     @cached_property
+    def by_kind(self) -> dict[type[ast.AST], list[Any]]:
+        """The nodes by their class, in order."""
+        found: dict[type[ast.AST], list[Any]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    @cached_property
     def locals(self) -> frozenset[str]:
         """Names that the function assigns to."""
-        names = (n for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-        return frozenset(n.id for n in names)
+        names = self.by_kind.get(ast.Name, ())
+        return frozenset(n.id for n in names if isinstance(n.ctx, ast.Store))
 
     @cached_property
     def bound(self) -> frozenset[str]:
         """Names that something in the function binds: these, its arguments, those of lambdas in static expressions."""
-        stored = (n.id if isinstance(n, ast.Name) else n.arg for n in self.nodes if _binds(n))
-        return frozenset(stored)
+        return self.locals.union(n.arg for n in self.by_kind.get(ast.arg, ()))
 
 
 @dataclass(frozen=True, eq=False)
