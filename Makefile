@@ -14,6 +14,10 @@ TESTS ?=
 # Many tests start a process: without byte code each compiles the modules of the package again, 1.3 s of processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Python compiles the modules that it imports. If pip compiled all that it installs, an installation would take twice as
+# long.
+export PIP_COMPILE := 0
+
 NATIVE := $(wildcard jaxwarp/native/*.cc jaxwarp/native/*.h) jaxwarp/native/exports.map
 LIBRARY := jaxwarp/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
