@@ -230,6 +230,7 @@ class _Numbers:
     _OPERATIONS: ClassVar = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative}
 
     def call(self, name: str, *values: Any, fixed_rounding: bool = True) -> Any:
+        del fixed_rounding  # NumPy contracts no products
         return self._OPERATIONS[name](*values)
 
     def const(self, value: float, like: Any) -> Any:
