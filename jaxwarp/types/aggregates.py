@@ -185,7 +185,7 @@ class Aggregate(metaclass=_OneOfEach):
 
 @dataclass(frozen=True, slots=True)
 class SeveralInMemory:
-    """As many values of a type, one after the other in the memory of another object."""
+    """Several values of a type, one after the other in the memory of another object."""
 
     type: Aggregate
     count: int
