@@ -33,7 +33,9 @@ def test_types():
 
 def test_functions_of_the_language():
     functions = wp._src.context.builtin_functions
-    assert all(n in functions for n in ("sin", "inverse", "tid", "atomic_add", "tile_matmul", "mesh_query_point", "randf"))
+    assert all(
+        n in functions for n in ("sin", "inverse", "tid", "atomic_add", "tile_matmul", "mesh_query_point", "randf")
+    )
     assert not any(n in functions for n in ("launch", "vec3", "tile_matmul_transpose_update"))
     assert functions["sin"] is wp.sin
     assert "quat_slerp" in list(functions)
