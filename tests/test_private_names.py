@@ -31,6 +31,16 @@ def test_types():
     assert (any_type, Int) == (Any, wp.Int)
 
 
+def test_functions_of_the_language():
+    functions = wp._src.context.builtin_functions
+    assert all(
+        n in functions for n in ("sin", "inverse", "tid", "atomic_add", "tile_matmul", "mesh_query_point", "randf")
+    )
+    assert not any(n in functions for n in ("launch", "vec3", "tile_matmul_transpose_update"))
+    assert functions["sin"] is wp.sin
+    assert "quat_slerp" in list(functions)
+
+
 def test_utils():
     a, b = wp.array([1, 2, 3], dtype=int), wp.zeros(3, dtype=int)
     wp._src.utils.array_scan(a, b, inclusive=False)

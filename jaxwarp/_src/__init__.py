@@ -11,6 +11,7 @@ import ctypes
 import importlib
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,9 @@ import numpy as np
 import jaxwarp
 from jaxwarp import types
 from jaxwarp.boundary import boundary, raise_for_user
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.frontend.lowering.values import Intrinsic
+from jaxwarp.frontend.text.functions import Func
 from jaxwarp.quaternions import HostValue
 
 
@@ -179,6 +183,22 @@ class _Refused:
     __call__ = __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __mro_entries__ = _refuse
 
 
+class _BuiltinFunctions(Mapping[str, Any]):
+    """The functions that kernels call, by name. Programs look for those of later versions, to do without them."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = getattr(jaxwarp, name, None)
+        if not isinstance(found, (Function, Intrinsic, Func)):
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in dir(jaxwarp) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 _INTEGERS = tuple(t for t in types.SCALARS if t.kind in ("int", "uint"))
 _FLOATS = tuple(t for t in types.SCALARS if t.is_float)
 
@@ -195,7 +215,11 @@ _NAMES: dict[str, dict[str, Any]] = {
         "type_length": type_length,
         "type_scalar_type": type_scalar_type,
     },
-    "context": {"runtime": _Runtime(), "user_modules": {}},
+    "context": {
+        "runtime": _Runtime(),
+        "user_modules": {},
+        "builtin_functions": _BuiltinFunctions(),
+    },
     "utils": {"check_p2p": check_p2p},
     "thirdparty": {},
     "thirdparty.appdirs": {"user_cache_dir": user_cache_dir},

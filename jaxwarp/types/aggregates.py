@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -152,10 +153,7 @@ class Aggregate(metaclass=_OneOfEach):
             KernelTypeError: it is no writable memory without gaps.
             KernelValueError: the value does not fit there.
         """
-        memory = _memory_of(self, "from_buffer", buffer)
-        if memory.readonly:
-            raise KernelTypeError(f"{self}.from_buffer: the memory is read-only", hint="use from_buffer_copy")
-        return _in_memory(self, "from_buffer", memory, offset)
+        return _in_memory(self, "from_buffer", _writable_memory_of(self, buffer), offset)
 
     @boundary
     def from_buffer_copy(self, buffer: Any, offset: int = 0) -> HostValue:
@@ -171,9 +169,65 @@ class Aggregate(metaclass=_OneOfEach):
         """
         return _in_memory(self, "from_buffer_copy", _memory_of(self, "from_buffer_copy", buffer), offset).copy()
 
+    def __mul__(self, count: int) -> SeveralInMemory:
+        """`(vec2 * 3).from_buffer_copy(memory)`: several values from memory, one after the other."""
+        if not isinstance(count, int) or count < 0:
+            raise KernelTypeError(
+                f"{self} * {count!r}: expected a number of values, got {type(count).__name__}",
+                hint="a type times a number is the type of as many values in memory; make a value before you scale it",
+            )
+        return SeveralInMemory(self, count)
+
     @boundary
     def __call__(self, *values: Any, **named: Any) -> HostValue:
         return _host_value(self, self.arguments(values, named))
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralInMemory:
+    """Several values of a type, one after the other in the memory of another object."""
+
+    type: Aggregate
+    count: int
+
+    def __repr__(self) -> str:
+        return f"({self.type} * {self.count})"
+
+    @boundary
+    def from_buffer(self, buffer: Any, offset: int = 0) -> list[HostValue]:
+        """Return values whose components stay in the memory, which may be written.
+
+        Args:
+            buffer: writable memory: an array of NumPy, a bytearray.
+            offset: where the first value begins, in bytes.
+
+        Raises:
+            KernelTypeError: it is no writable memory without gaps.
+            KernelValueError: the values do not fit there.
+        """
+        memory = _writable_memory_of(self, buffer)
+        return [_in_memory(self.type, "from_buffer", memory, at) for at in self._places("from_buffer", memory, offset)]
+
+    @boundary
+    def from_buffer_copy(self, buffer: Any, offset: int = 0) -> list[HostValue]:
+        """Return values with components of their own, which are read from the memory.
+
+        Args:
+            buffer: memory: an array of NumPy, bytes.
+            offset: where the first value begins, in bytes.
+
+        Raises:
+            KernelTypeError: it is no memory without gaps.
+            KernelValueError: the values do not fit there.
+        """
+        name = "from_buffer_copy"
+        memory = _memory_of(self, name, buffer)
+        return [_in_memory(self.type, name, memory, at).copy() for at in self._places(name, memory, offset)]
+
+    def _places(self, name: str, memory: memoryview, offset: int) -> range:
+        step = self.type.size * self.type.dtype.numpy.itemsize
+        _require_room(self, name, memory, offset, step * self.count)
+        return range(offset, offset + step * self.count, step)
 
 
 def _repeats(given: Any, own: Any) -> bool:
@@ -183,7 +237,7 @@ def _repeats(given: Any, own: Any) -> bool:
     return isinstance(given, Scalar | int | tuple) and given == own
 
 
-def _memory_of(t: Aggregate, name: str, buffer: Any) -> memoryview:
+def _memory_of(t: Aggregate | SeveralInMemory, name: str, buffer: Any) -> memoryview:
     try:
         return memoryview(buffer).cast("B")
     except (TypeError, ValueError, BufferError) as error:
@@ -193,13 +247,23 @@ def _memory_of(t: Aggregate, name: str, buffer: Any) -> memoryview:
         ) from None
 
 
-def _in_memory(t: Aggregate, name: str, memory: memoryview, offset: int) -> HostValue:
-    size = t.size * t.dtype.numpy.itemsize
+def _writable_memory_of(t: Aggregate | SeveralInMemory, buffer: Any) -> memoryview:
+    memory = _memory_of(t, "from_buffer", buffer)
+    if memory.readonly:
+        raise KernelTypeError(f"{t}.from_buffer: the memory is read-only", hint="use from_buffer_copy")
+    return memory
+
+
+def _require_room(t: Aggregate | SeveralInMemory, name: str, memory: memoryview, offset: int, size: int) -> None:
     if not 0 <= offset <= len(memory) - size:
         raise KernelValueError(
             f"{t}.{name}: {size} bytes from byte {offset} on do not fit: there are {len(memory)}",
             hint="the memory begins with the components, one after the other",
         )
+
+
+def _in_memory(t: Aggregate, name: str, memory: memoryview, offset: int) -> HostValue:
+    _require_room(t, name, memory, offset, t.size * t.dtype.numpy.itemsize)
     made = np.frombuffer(memory, t.dtype.numpy, t.size, offset).reshape(t.shape).view(HostValue)
     made.__dict__["type"] = t
     return made

@@ -23,6 +23,25 @@ def test_a_value_in_memory():
         wp.vec2.from_buffer_copy(memory[::2])
 
 
+def test_several_values_in_memory():
+    memory = np.arange(9, dtype=np.int32)
+    first, second = (wp.vec2i * 2).from_buffer_copy(memory, 4)
+    places = (wp.vec2i * 3).from_buffer(memory, 12)
+    places[2][1] = 70
+    memory[1] = -1
+    assert (first.tolist(), second.tolist(), memory[8]) == ([1, 2], [3, 4], 70)
+    assert [p.tolist() for p in places] == [[3, 4], [5, 6], [7, 70]]
+    assert all(isinstance(v, wp.vec2i) for v in (first, second, *places))
+    assert (wp.mat22 * 0).from_buffer_copy(b"") == []
+    with pytest.raises(wp.KernelError, match=r"\* 5\)\.from_buffer_copy: 40 bytes from byte 0 on do not fit"):
+        (wp.vec2i * 5).from_buffer_copy(memory)
+    with pytest.raises(wp.KernelError, match="read-only"):
+        (wp.vec2i * 1).from_buffer(bytes(8))
+    for count in (-1, 2.0):
+        with pytest.raises(wp.KernelError, match="expected a number of values"):
+            wp.vec3 * count
+
+
 def test_values_are_true():
     assert all(map(bool, (wp.vec3(), wp.mat33(), wp.quat(), wp.transform())))
     assert any(row for row in wp.mat33())

@@ -143,3 +143,21 @@ def test_derivatives():
         terms = [g * t for g, t in zip(expected, tangents, strict=True)]
         size = sum(float(jnp.abs(x).sum()) for x in terms)
         np.testing.assert_allclose(forward, sum(x.sum() for x in terms), atol=1e-5 * size)
+
+
+def test_matrices_outside_of_kernels_are_singular_where_they_are_in_kernels():
+    tiny = np.eye(4, dtype=np.float32) * np.float32(1e-16)
+    for t in (wp.mat22, wp.mat33, wp.mat44):
+        n = t.shape[0]
+        same = t(*np.ones(n * n))
+        for m in (t(), same, t(*tiny[:n, :n].ravel())):
+            expected = np.zeros((n, n))
+            if n == 2 and m[0, 0] == tiny[0, 0]:  # 1e-32 is no zero yet
+                expected = np.linalg.inv(tiny[:2, :2].astype(np.float64))
+            np.testing.assert_allclose(wp.inverse(m), expected, rtol=1e-6)
+            np.testing.assert_allclose(wp.inverse_approx(m), expected, rtol=1e-6)
+    for m in regular()[2:]:
+        found = [wp.inverse(wp.types.matrix(x.shape, float)(*x.ravel())) for x in m[:20]]
+        for x, y in zip(m, found, strict=False):
+            np.testing.assert_allclose(y, np.linalg.inv(x.astype(np.float64)), rtol=1e-5)
+    assert wp.inverse(wp.mat33d(*(np.eye(3) * 1e-16).ravel()))[0, 0] == pytest.approx(1e16)
