@@ -38,7 +38,8 @@ def launched(count):
     out = wp.zeros(count, dtype=wp.vec3)
     wp.launch(gather, dim=count, inputs=[p, idx, off], outputs=[out])
     x = p.x.numpy()
-    np.testing.assert_array_equal(out.numpy(), 2 * (x[np.arange(count) * 2 % count] + x[(np.arange(count) * 2 + 1) % count]))
+    first = np.arange(count) * 2
+    np.testing.assert_array_equal(out.numpy(), 2 * (x[first % count] + x[(first + 1) % count]))
 
 
 def test_a_launch_at_new_extents_proves_nothing_again(monkeypatch):
@@ -130,7 +131,7 @@ def test_threads_in_any_order_for_all_extents_are_so_for_each(kernel):
 @wp.kernel
 def all_pairs(x: wp.array[float], n: wp.array2d[int], y: wp.array[float]):
     i = wp.tid()
-    total = float(0.0)
+    total = 0.0
     for j in range(wp.max(x.shape[0] - 1, 4)):
         total += wp.sin(x[j])
     y[i] = total
