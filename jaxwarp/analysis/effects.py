@@ -10,6 +10,7 @@ Both proofs err on the safe side: False means "not proved".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,8 @@ class Effects:
         if any(isinstance(n, int) and n == 0 for n in grid):
             return False
         shapes = {**(others or {}), param: shape}
+        if (named := _named(grid, shapes)) is not None and _is_covered_alike(self.kernel, param, *named):
+            return True
         # Questions about the arrays of one launch come one after the other.
         key = tuple(grid), tuple((p, tuple(s)) for p, s in shapes.items())
         last = self._coverage
@@ -104,6 +107,31 @@ class Effects:
             if form is not None and all(it.axis is not None for it in form.terms):
                 axes.append((form.terms, 0))
         return tell_apart(forms, axes)
+
+
+def _named(grid: Sequence[Any], shapes: Mapping[Param, Sequence[Any]]) -> tuple[Any, Any] | None:
+    """Return the extents with names in place of numbers, equal ones for equal numbers: what is proved of these holds
+    for all extents that are equal in the same places. One, and what a type fixes, stay numbers. None: not all extents
+    are numbers."""
+    if not all(type(n) is int for extents in (grid, *shapes.values()) for n in extents):
+        return None
+    names: dict[int, str] = {}
+
+    def name(n: int) -> int | str:
+        return n if n == 1 else names.setdefault(n, f"n{len(names)}")
+
+    kept = [(p, shape) for p, shape in shapes.items() if len(shape) == p.rank]
+    return tuple(map(name, grid)), tuple(
+        (p, tuple(name(n) if fixed is None else n for n, fixed in zip(shape, p.shape, strict=True)))
+        for p, shape in kept
+    )
+
+
+@functools.lru_cache(maxsize=2048)
+def _is_covered_alike(kernel: Kernel, param: Param, grid: tuple[Any, ...], shapes: tuple[Any, ...]) -> bool:
+    """Return whether the kernel provably writes every element, with what is known of extents by their names."""
+    known = dict(shapes)
+    return param in known and Coverage(kernel, grid, known).covers(param, known[param])
 
 
 def _accesses(kernel: Kernel) -> Mapping[Param, Access]:

@@ -68,11 +68,13 @@ class HostArray(LiveArray):
         scope: of the process, in the memory of the host or of a GPU.
         jax_value: the JAX array whose memory this is, where it is one's: it is never written.
         whole: the array of structs of which it is a field.
+        source: the dense memory that it is a part of; None: it is no part, or not of dense memory.
     """
 
     scope: Outside
     jax_value: jax.Array | None
     whole: HostArray | None
+    source: Region | None
     _COPIED: ClassVar[str] = "array.contiguous()"
     _grad: HostArray | None
     # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
@@ -83,7 +85,7 @@ class HostArray(LiveArray):
         # In one step, past what asks whether users may assign to attributes.
         self.__dict__.update(
             scope=region.owner.scope or HOST, name=name, type=type_, _region=region, jax_value=jax_value, _grad=None,
-            whole=None, _is_writable=is_writable, _may_be_written=is_writable,
+            whole=None, source=None, _is_writable=is_writable, _may_be_written=is_writable,
         )  # fmt: skip
 
     @property
@@ -171,19 +173,24 @@ class HostArray(LiveArray):
 
     @cached_property
     def in_records(self) -> InRecords | None:
-        """The records of which the array is a field, if they lie side by side."""
-        region, whole = self._region, self.whole
-        if whole is None or not whole._region.is_dense:
+        """The rows of dense memory of which the array is a field: records, or rows of a matrix of which these are some
+        columns. None if its elements are not one row apart, side by side within a row."""
+        region, source, size = self._region, self.source, self._region.dtype.itemsize
+        pitch = region.strides[self.ndim - 1] if self.ndim else 0
+        if source is None or pitch <= 0 or pitch % size:
             return None
-        records, size = whole._region, region.dtype.itemsize
-        words, rest = divmod(records.dtype.itemsize, size)
-        first, odd = divmod(region.address - records.address, size)
-        strides = dense_strides(records.shape, records.dtype.itemsize)
-        is_apart = region.strides != (*strides, *dense_strides(self.components, size))
-        if rest or odd or is_apart or records.address % size or records.size * words > _MOST_WORDS:
+        first = (region.address - source.address) % pitch
+        start, words, count = region.address - first, pitch // size, math.prod(self.shape)
+        end = first + math.prod(self.components) * size
+        strides = (*dense_strides(self.shape, pitch), *dense_strides(self.components, size))
+        is_inside = end <= pitch and start + count * pitch <= source.address + source.nbytes
+        if region.strides != strides or not is_inside or first % size or start % size or count * words > _MOST_WORDS:
             return None
-        seen = dense_region(records.address, region.dtype, (*records.shape, words), region.owner)
-        return InRecords(seen, (words, first), (first * size, (first + math.prod(self.components)) * size))
+        seen = dense_region(start, region.dtype, (*self.shape, words), region.owner)
+        return InRecords(seen, (words, first // size), (first, end))
+
+    def _source_of_parts(self) -> Region | None:
+        return self._region if self.source is None and self._region.is_dense else self.source
 
     def __repr__(self) -> str:
         return f"array(shape={self.shape}, dtype={self.type.dtype}, device={self.device})"
@@ -330,7 +337,9 @@ class HostArray(LiveArray):
 
     def _as(self, element: Element | Struct, region: Region) -> HostArray:
         type_ = Array(element, len(region.shape) - len(memory_axes(element)))
-        return type(self)(self.name, type_, region, self.is_writable, self.jax_value)
+        made = type(self)(self.name, type_, region, self.is_writable, self.jax_value)
+        made.__dict__["source"] = self._source_of_parts()
+        return made
 
     def reshape(self, *extents: Any, shape: Any = None) -> HostArray:
         """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be

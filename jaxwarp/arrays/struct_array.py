@@ -40,6 +40,7 @@ class StructArray(HostArray):
         type_, region, found = self._places.get(name) or self._place(name)
         part = array_at(self.name, type_, region, self.is_writable)
         part.whole = self if self.whole is None else self.whole
+        part.source = self._source_of_parts()
         if self._grad is not None:
             assert isinstance(self._grad, StructArray)
             part._grad = self._grad.field(name)

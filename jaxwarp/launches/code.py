@@ -26,7 +26,7 @@ from jaxwarp.codegen.progress import logged, told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.launches.spec import OUTPUT, LaunchSpec, is_static
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, intern_kernel, is_static
 from jaxwarp.passes.pipeline import Flat, on_cpu, prepared
 
 # LLVM and NVRTC are slow to import, and not needed to trace: `codegen.cpu` and `codegen.cuda` are imported late.
@@ -119,7 +119,8 @@ def code_of(key: CodeKey) -> LaunchCode:
 
 @functools.lru_cache(maxsize=_MOST)
 def _made(key: CodeKey) -> LaunchCode:
-    kernel = prepared(key.kernel, key.fma)
+    # Kernels that differ before they are prepared may be equal then: those with checks, at other extents.
+    kernel = intern_kernel(prepared(key.kernel, key.fma))
     return _for_cpu(key, kernel) if key.gpus is None else _for_gpus(key, kernel, key.gpus)
 
 

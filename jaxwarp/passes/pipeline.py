@@ -301,9 +301,16 @@ def on_cpu(
     grid, shapes = context.threads, context.shapes
     if in_order:
         known = [tuple(n if type(n) is int else None for n in shape) for shape in (grid, *shapes)]
-        order = succession_of(cleared, known[0], dict(zip(cleared.params, known[1:], strict=True)))
-        context = replace(context, order=order)
+        if _may_meet(cleared, tuple(n if n == 1 else None for n in known[0])):
+            order = succession_of(cleared, known[0], dict(zip(cleared.params, known[1:], strict=True)))
+            context = replace(context, order=order)
     return OnCpu(cleared, grid, *run(MERGE, cleared, context))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _may_meet(kernel: Kernel, grid: tuple[int | None, ...]) -> bool:
+    """Return whether extents have to be known to see that threads may run in any order: once for all of them."""
+    return succession_of(kernel, grid) is not None
 
 
 def on_gpu(

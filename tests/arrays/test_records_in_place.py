@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays import launching
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.host_scope import HOST
 
 
@@ -129,3 +131,53 @@ def test_a_tape_runs_launches_on_records_again_elsewhere():
         np.testing.assert_allclose(array.grad.numpy()["m"], 2 * before, rtol=1e-6)
         array.field("m").assign(m)
         tape.zero()
+
+
+@wp.kernel
+def swap_pairs(low: wp.array[wp.vec2], high: wp.array[wp.vec2], scale: wp.array[float]):
+    i = wp.tid()
+    old = low[i]
+    low[i] = high[i] * scale[i]
+    high[i] = old
+
+
+@pytest.mark.parametrize("count", [2, 9, 300])
+def test_columns_of_a_matrix_are_used_in_place(count, monkeypatch):
+    expected = np.random.default_rng(1).random((count, 7)).astype(np.float32)
+    matrix = wp.array(expected, copy=True)
+
+    def refuse(*_):
+        raise AssertionError("a copy, or another look")
+
+    for number in range(3):
+        # Made anew, as a program does: the last columns reach to the last byte of the memory.
+        low, high = matrix[:, 1:3].view(wp.vec2), matrix[:, 5:].view(wp.vec2)
+        monkeypatch.setattr(HOST, "move", refuse)
+        if number:
+            monkeypatch.setattr(launching, "check", refuse)
+        wp.launch(swap_pairs, dim=count, inputs=[low, high, matrix[:, 3]])
+        old = expected[:, 1:3].copy()
+        expected[:, 1:3] = expected[:, 5:] * expected[:, 3:4]
+        expected[:, 5:] = old
+        np.testing.assert_array_equal(matrix.numpy(), expected)
+
+
+def test_columns_that_overlap_are_refused():
+    matrix = wp.zeros((4, 6))
+    wp.launch(swap_pairs, dim=4, inputs=[matrix[:, :2].view(wp.vec2), matrix[:, 2:4].view(wp.vec2), matrix[:, 4]])
+    with pytest.raises(KernelTypeError, match="shares memory with argument 'high'"):
+        wp.launch(swap_pairs, dim=4, inputs=[matrix[:, :2].view(wp.vec2), matrix[:, 1:3].view(wp.vec2), matrix[:, 4]])
+
+
+def test_elements_of_no_row_are_copied():
+    """Every other column, rows from the end, and rows of which one is not whole in memory."""
+    expected = np.arange(40, dtype=np.float32).reshape(5, 8)
+    matrix = wp.array(expected, copy=True)
+    rows = matrix.reshape(40)[3:38].reshape(5, 7)
+    for part in (matrix[:, ::3], matrix[::-1, :2], matrix.transpose()[:2]):
+        assert part.in_records is None
+    assert matrix[:4:2, 3].in_records.place == (16, 3)
+    assert matrix[1::2, 3].in_records.place == (16, 11)
+    assert rows[:4:2, 0].in_records.place == (14, 3)
+    assert matrix[::2, 3].in_records is None  # of the last two rows, one is there
+    assert rows[::2, 0].in_records is None

@@ -22,7 +22,7 @@ from jaxwarp.codegen.cuda import code_for
 from jaxwarp.commands.kernels import find
 from jaxwarp.commands.main import main
 from jaxwarp.launches.code import CodeKey, code_of
-from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, prepared
+from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, _filled_once, prepared
 
 ROOT = Path(wp.__file__).parent
 # Folders of `passes/` that hold no steps of compiling: kernels of other launches, and the tests of debug mode.
@@ -130,6 +130,7 @@ def shown(capsys, *arguments):
 def test_a_launch_runs_what_is_printed(file, capsys, launch):
     printed = shown(capsys, f"{file}:scaled", "--dim", "64,3", "--shape", "x=64,3", "--shape", "y=64,3")
     kernel, _ = find(f"{file}:scaled", None)
+    _filled_once.cache_clear()  # code of equal kernels is shared, and to show it made this one
     ran = entered(lambda: launch(kernel))
     assert printed == names(of(CPU[: -len((*HOLD, *COARSEN))]))
     assert names(ran[-len(printed) :]) == printed

@@ -16,6 +16,7 @@ control flow already.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -26,23 +27,31 @@ from jaxwarp.ir.nodes import ASSERT, INSIDE, PRINT, Block, For, If, Op, Tell, Va
 from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_
 
+_CACHE = 512
+
 Say = Callable[[Builder, Tell], None]
 """Appends what stands for a failure; the values of the operation are those of the new kernel."""
 
 
 def prints(kernel: Kernel) -> bool:
     """Return whether threads of the kernel may print."""
-    return any(isinstance(op, Tell) and op.kind == PRINT for op in walk(kernel.body))
+    return any(op.kind == PRINT for op in _tells(kernel))
 
 
 def may_fail(kernel: Kernel) -> bool:
     """Return whether there are assertions or expectations in the kernel."""
-    return any(isinstance(op, Tell) and op.fails for op in walk(kernel.body))
+    return any(op.fails for op in _tells(kernel))
 
 
 def says(kernel: Kernel) -> bool:
     """Return whether threads may print or fail, which are effects of a launch besides its results."""
-    return any(isinstance(op, Tell) and op.kind != INSIDE for op in walk(kernel.body))
+    return any(op.kind != INSIDE for op in _tells(kernel))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _tells(kernel: Kernel) -> tuple[Tell, ...]:
+    """Return the reports of a kernel, found once for all its launches."""
+    return tuple(op for op in walk(kernel.body) if isinstance(op, Tell))
 
 
 def silent(kernel: Kernel) -> Kernel:
@@ -62,7 +71,7 @@ class _Silent(Rewriter):
 
 def without_tests(kernel: Kernel) -> Kernel:
     """The kernel as it is outside of debug mode: nobody asks whether an index is inside."""
-    tested = any(_is_test(op) for op in walk(kernel.body))
+    tested = any(map(_is_test, _tells(kernel)))
     return _WithoutTests().kernel(kernel) if tested else kernel
 
 

@@ -7,6 +7,7 @@ counted: bodies that do nothing but load and store gain little from a second cor
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from jaxwarp.codegen.cpu.plan import prices
 from jaxwarp.codegen.cpu.plan.privatization import MOST_ELEMENTS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While, walk
 
 _MIN_GRAIN, _MAX_GRAIN = 16, 65_536
 _MOST = 1 << 62  # of any number here
@@ -32,8 +33,35 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
         kernel: the kernel.
         extents: of its arrays; an entry that is no integer is unknown.
     """
-    work = WorkSum(extents or {}).block(kernel.body)
+    given = extents or {}
+    return _grain(kernel, tuple((p, axis, given.get(p, p.shape)[axis]) for p, axis in _looped(kernel)))
+
+
+@functools.lru_cache(maxsize=512)
+def _grain(kernel: Kernel, sizes: tuple[tuple[Param, int, Any], ...]) -> int:
+    """Return the grain of launches that agree in the extents that steer loops."""
+    known = {(p, axis): n for p, axis, n in sizes}
+    work = WorkSum({p: [known.get((p, axis)) for axis in range(p.rank)] for p in kernel.params}).block(kernel.body)
     return max(_MIN_GRAIN, min(_MAX_GRAIN, int(prices.GRAIN / (1 + work))))
+
+
+@functools.lru_cache(maxsize=512)
+def _looped(kernel: Kernel) -> tuple[tuple[Param, int], ...]:
+    """Return the extents on which it may depend how often a loop runs."""
+    ops = list(walk(kernel.body))
+    made = {value: op for op in ops if isinstance(op, Size | Call) for value in op.defined}
+    pending = [v for op in ops if isinstance(op, For) for v in (op.start, op.stop, op.step)]
+    found, seen = dict[tuple[Param, int], None](), set[Value]()
+    while pending:
+        value = pending.pop()
+        op = made.get(value)
+        if op is None or value in seen:
+            continue
+        seen.add(value)
+        if isinstance(op, Size):
+            found[op.param, op.axis] = None
+        pending += op.operands
+    return tuple(found)
 
 
 def choose_cut(
