@@ -1,7 +1,8 @@
 """Loops whose iterations have elements of their own since an index has theirs as digits: row * 32 + column, 2 * k + 1.
 
 Where `a[i]` and `a[i']` are one element, the sums of digits are equal. If each digit counts more than all below it
-together, the digits are equal, too: it is one iteration. A pair `x // 32, x % 32` of indices counts like x.
+together, the digits are equal, too: it is one iteration. Indices of loops inside are digits like others. A pair
+`x // 32, x % 32` of indices counts like x.
 """
 
 from __future__ import annotations
@@ -43,11 +44,9 @@ def are_of_one_iteration(
         here = [p[axis] for p in places if axis in p]
         if len(here) < len(places) or any(form.terms != first.terms for form in here):
             continue
-        digits = wanted.intersection(first.terms)
-        if varying.isdisjoint(first.terms) and _are_apart(
-            {it: first.terms[it] for it in digits}, {f.constant for f in here}
-        ):
-            found |= digits
+        digits = {it: count for it, count in first.terms.items() if it in wanted or it in varying}
+        if _are_apart(digits, {f.constant for f in here}):
+            found |= wanted.intersection(digits)
     return found == wanted
 
 

@@ -14,9 +14,10 @@ from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.shapes import transposed
 from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled, require_distinct_elements
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
-from jaxwarp.types import Scalar, Vec, float32, int32
+from jaxwarp.types import Scalar, Vec, float32, float64, int32, int64
 
 _PRECISIONS = ("default", "tf32")
+_PART_OF_SORT = 16  # elements that a thread of a block merges one after the other
 
 
 def _require_floats(what: str, tile: Tile) -> Tile:
@@ -290,12 +291,26 @@ def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]
         raise KernelValueError(
             f"tile_sort: {first.shape[0]} keys and {second.shape[0]} values", hint="each key has a value"
         )
-    moved = second if not overlap(first, second) else copied(frame, second)
-    spare = [allocate(frame, t.dtype, t.shape) for t in (first, moved)]
-    source, target, width = (first, moved), tuple(spare), 1
+    source = first
+    if first.dtype.is_float:
+        bits, wide = (int64, float64) if first.dtype is float64 else (int32, float32)
+        source = allocate(frame, bits, first.shape)
+        largest = frame.builder.const(2 ** (bits.bits - 1) - 1, bits)
+        in_library(frame, node, "ordered_keys", first, frame.builder.const(0.0, wide), source, largest)
+    order, to_order = (allocate(frame, int32, first.shape) for _ in range(2))
+    in_library(frame, node, "counted", order)
+    to, spare = (allocate(frame, source.dtype, first.shape) for _ in range(2))
+    width = 1
     while width < first.shape[0]:
-        in_library(frame, node, "merged_runs", *source, *target, width)
-        source, target, width = target, source, 2 * width
-    for given, result in zip((first, moved), source, strict=True):
-        assign_tile(frame, given, result)
+        part = min(2 * width, _PART_OF_SORT)
+        trips = width.bit_length() if part < 2 * width else 0
+        in_library(frame, node, "merged_runs", source, order, to, to_order, width, part, trips)
+        source, to, spare = to, spare, to
+        order, to_order, width = to_order, order, 2 * width
+    sorted_tiles = (first,) if overlap(first, second) else (first, second)
+    results = [allocate(frame, t.dtype, t.shape) for t in sorted_tiles]
+    for t, result in zip(sorted_tiles, results, strict=True):
+        in_library(frame, node, "taken_in_order", t, order, result)
+    for t, result in zip(sorted_tiles, results, strict=True):
+        assign_tile(frame, t, result)
     return NoValue
