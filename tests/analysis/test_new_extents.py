@@ -174,7 +174,7 @@ def ends(x: wp.array[float], y: wp.array[float]):
 @wp.kernel
 def carried(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
-    k = int(0)
+    k = wp.int32(0)
     while k < 3:
         k += 2
     y[i] = x[k]

@@ -53,7 +53,7 @@ def is_inside(kernel: Kernel, threads: Sequence[int], shapes: Sequence[Shape]) -
             if n is None:
                 continue  # and so is the index
             low = high = n + more
-        if bound is not None and not (0 <= low and high < bound <= 2**31):
+        if bound is not None and not (low >= 0 and high < bound <= 2**31):
             return False
     return True
 
@@ -136,8 +136,6 @@ class _Follower:
                 return one._replace(more=one.more - other.more)
             case "from_end" if one.more >= 0:
                 return one
-            case "from_end" if _is_number(one):
-                return other._replace(more=other.more + one.more)
             case "from_end":
                 self.from_front[op.result] = one
                 return None
