@@ -358,6 +358,7 @@ def forget() -> None:
             found.launches.clear()
             found.recent.clear()
             found.plans.clear()
+            found.fits.clear()
         _launched.clear()
 
 
