@@ -11,6 +11,7 @@ import jaxwarp as wp
 from jaxwarp.analysis import effects
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.coverage import Coverage
+from jaxwarp.arrays import launching
 from jaxwarp.codegen.cpu.plan import cost
 from jaxwarp.passes import pipeline
 from jaxwarp.passes.checks import out_of_range, reach
@@ -204,3 +205,24 @@ def test_unknown_extents_decide_nothing():
     assert reach.is_inside(ir, (5,), ((None,), (5,)))
     assert not reach.is_inside(ir, (5,), ((None,), (4,)))
     assert not reach.is_inside(ir, (2**31 + 1,), ((2**40,), (2**40,)))  # indices have 32 bits
+
+
+def test_of_too_many_launches_the_oldest_is_forgotten(monkeypatch):
+    launching.forget()
+    checks = []
+    check = launching.check
+    monkeypatch.setattr(launching, "check", lambda *args: checks.append(args) or check(*args))
+    monkeypatch.setattr(launching, "_MAX_KNOWN", 4)
+
+    def launch(kernel, count):
+        checks.clear()
+        wp.launch(kernel, dim=count, inputs=[wp.ones(count)], outputs=[wp.zeros(count)])
+        return len(checks)
+
+    assert [launch(own, n) for n in (3, 4, 5)] == [1, 1, 1]
+    assert [launch(guarded, n) for n in (3, 4)] == [1, 1]
+    assert [launch(own, n) for n in (4, 5)] == [0, 0]
+    assert [launch(guarded, n) for n in (3, 4)] == [0, 0]
+    assert len(own.found.launches) == len(own.found.plans) == 2
+    assert launch(own, 3) == 1  # and forgets the launch with 4
+    assert [launch(own, n) for n in (5, 3, 4)] == [0, 0, 1]
