@@ -57,7 +57,9 @@ def curls(s: fem.Sample, u: fem.Field, cells: wp.array[int], coords: wp.array[wp
 
 
 @fem.integrand
-def gradients(s: fem.Sample, u: fem.Field, cells: wp.array[int], coords: wp.array[wp.vec3d], found: wp.array[wp.mat33d]):
+def gradients(
+    s: fem.Sample, u: fem.Field, cells: wp.array[int], coords: wp.array[wp.vec3d], found: wp.array[wp.mat33d]
+):
     found[s.qp_index] = fem.grad(u, fem.make_free_sample(cells[s.qp_index], coords[s.qp_index]))
 
 
@@ -121,11 +123,21 @@ SPACE = np.stack(np.indices((3, 2, 2)), -1).reshape(-1, 3) * 1.0
 def geometry(name):
     match name:
         case "triangles":  # the second one is turned over
-            cells, at, kind, dtype = np.array([[0, 1, 3], [0, 2, 3], [3, 2, 5], [2, 5, 4]]), PLANE, "Trimesh2D", wp.vec2d
+            cells, at, kind, dtype = (
+                np.array([[0, 1, 3], [0, 2, 3], [3, 2, 5], [2, 5, 4]]),
+                PLANE,
+                "Trimesh2D",
+                wp.vec2d,
+            )
         case "squares":
             cells, at, kind, dtype = SQUARES, PLANE, "Quadmesh2D", wp.vec2d
         case "surface":
-            cells, at, kind, dtype = np.array([[0, 1, 3], [3, 2, 0], [3, 2, 5], [2, 4, 5]]), SPACE[::2], "Trimesh3D", wp.vec3d
+            cells, at, kind, dtype = (
+                np.array([[0, 1, 3], [3, 2, 0], [3, 2, 5], [2, 4, 5]]),
+                SPACE[::2],
+                "Trimesh3D",
+                wp.vec3d,
+            )
         case "tetrahedra":
             cells, at, kind, dtype = np.concatenate([CUBE_TETS, CUBE_TETS[:, ::-1] + 4]), SPACE, "Tetmesh", wp.vec3d
         case "cubes":
@@ -170,7 +182,9 @@ def samples(field, points):
 def evaluated(field, points):
     """The field and the position at points of each cell, of shape (cells, points, axes)."""
     given, count = samples(field, points), field.geometry.cell_count()
-    made = {n: wp.zeros((count * len(points), field.geometry.dimension), dtype=wp.float64) for n in ("values", "places")}
+    made = {
+        n: wp.zeros((count * len(points), field.geometry.dimension), dtype=wp.float64) for n in ("values", "places")
+    }
     fem.interpolate(value_at, at=fem.Cells(field.geometry), dim=count * len(points), fields={"u": field},
                     values=given | made)  # fmt: skip
     return [made[n].numpy().reshape(count, len(points), -1) for n in ("values", "places")]
@@ -298,3 +312,135 @@ def dense(matrix):
         for k in range(offsets[row], offsets[row + 1]):
             found[row, columns[k]] += values[k]
     return found
+
+
+@fem.integrand
+def load(s: fem.Sample, domain: fem.Domain, v: fem.Field):
+    x = domain(s)
+    return v(s)[0] * x[1] + v(s)[1] * x[0] * x[0]
+
+
+# Of Warp 1.19: the least and the greatest eigenvalue of the mass matrix M, the trace of M^-1 S and its greatest
+# eigenvalue, r (M + S)^-1 r, and r r, which no order or sign of degrees of freedom changes. S is of divergences or
+# curls, r the load.
+OF_WARP = {
+    ("tetrahedra", RT): (0.2890761, 1.171107, 321.3386, 70.63493, 0.462116, 0.3403016),
+    ("tetrahedra", N1): (0.03804522, 0.3165948, 124.1983, 21.68459, 0.4580194, 0.06493394),
+    ("cubes", RT): (0.1412447, 0.8571564, 60.71119, 34.35177, 7.094509, 3.420366),
+    ("cubes", N1): (0.02612151, 0.4511183, 55.18747, 8.729772, 7.92659, 2.281402),
+}
+
+
+@pytest.mark.parametrize(("name", "basis"), OF_WARP)
+def test_matrices_and_solutions_are_those_of_warp(name, basis):
+    at = wp.array(SPACE + 0.1 * np.sin(5 * SPACE[:, ::-1] + SPACE), dtype=wp.vec3d)
+    cells, kind = (CUBE_TETS, fem.Tetmesh) if name == "tetrahedra" else (CUBES, fem.Hexmesh)
+    space = fem.make_polynomial_space(kind(wp.array(cells, dtype=int), at), element_basis=basis, dtype=wp.vec3d)
+    points = fem.RegularQuadrature(fem.Cells(space.geometry), order=4)
+    m = dense(matrix_of(mass, space, quadrature=points))
+    s = dense(matrix_of(divergences if basis is RT else curl_products, space, quadrature=points))
+    r = fem.integrate(load, quadrature=points, fields={"v": fem.make_test(space)}).numpy()
+    of_mass, solved = np.linalg.eigvalsh(m), np.linalg.solve(m, s)
+    found = [of_mass[0], of_mass[-1], np.trace(solved), np.linalg.eigvals(solved).real.max(),
+             r @ np.linalg.solve(m + s, r), r @ r]  # fmt: skip
+    np.testing.assert_allclose(found, OF_WARP[name, basis], rtol=1e-6)
+
+
+@BASES
+def test_projectors_fix_what_is_at_the_boundary(basis):
+    space = fem.make_polynomial_space(geometry("grid"), element_basis=basis)
+    form = mass if basis is RT else tangents
+    projector = matrix_of(form, space, fem.BoundarySides(space.geometry), assembly="nodal")
+    system = matrix_of(mass, space)
+    load_vector = wp.array(np.ones(space.node_count()), dtype=wp.float64)
+    fem.project_linear_system(system, load_vector, projector)
+    diagonal = np.diag(dense(projector))
+    sides, table = space.geometry.sides, space.topology.table
+    points = space.shape.nodes[None] + np.stack(np.unravel_index(np.arange(4), (2, 2, 1)), -1)[:, None]
+    at_boundary = np.zeros(space.node_count(), bool)
+    at_boundary[table] = ((points <= 0.0) | (points >= [2, 2, 1])).any(-1)
+    assert len(sides.boundary)
+    np.testing.assert_allclose(diagonal, at_boundary, atol=1e-12)
+    np.testing.assert_allclose(load_vector.numpy()[at_boundary], 0.0, atol=1e-12)
+    assert np.allclose(dense(system)[at_boundary][:, at_boundary], np.eye(at_boundary.sum()))
+
+
+# Sides of the grid: how many cells they have, and their area.
+SIDES = [(1, 0.5), (2, 0.5), (1, 0.25), (2, 0.25)]
+
+
+def test_nodal_matrices_have_one_block_a_node():
+    space = fem.make_polynomial_space(geometry("grid"), element_basis=RT)
+    found = matrix_of(mass, space, assembly="nodal")
+    assert found.values.shape == (space.node_count(),)
+    # Cells measure 1/4, with sides of 1/2 and 1/4. A side gets a sixth of each cell, by its area squared.
+    np.testing.assert_allclose(np.unique(found.values.numpy().round(9)), np.round([c / 24 / a**2 for c, a in SIDES], 9))
+
+
+@BASES
+def test_values_of_jax_have_derivatives(basis):
+    with jax.enable_x64(True):
+        space = field_of("squares", basis).space
+        matrix = dense(matrix_of(mass, space))
+        points = fem.RegularQuadrature(fem.Cells(space.geometry), order=2)
+
+        @jax.jit
+        def energy_of(values):
+            field = space.make_field()
+            field.dof_values = values
+            return fem.integrate(energy, quadrature=points, fields={"u": field})
+
+        values = jnp.asarray(np.random.default_rng(4).normal(size=space.node_count()))
+        np.testing.assert_allclose(jax.grad(energy_of)(values), 2 * matrix @ values, rtol=1e-9)
+
+
+@BASES
+def test_fields_in_jax_get_degrees_of_freedom(basis):
+    with jax.enable_x64(True):
+        space = field_of("squares", basis).space
+        outside = space.make_field()
+        fem.interpolate(constant, dest=outside, values={"value": wp.vec3d(1.0, -2.0, 3.0)})
+
+        @jax.jit
+        def interpolated(value):
+            field = space.make_field()
+            fem.interpolate(constant, dest=field, values={"value": value})
+            return field.dof_values
+
+        found = interpolated(jnp.array([1.0, -2.0, 3.0]))
+        np.testing.assert_allclose(found, outside.dof_values.numpy(), rtol=1e-12)
+
+
+def test_single_precision_is_that_of_the_geometry():
+    grid = fem.Grid2D(res=wp.vec2i(2, 2))
+    space = fem.make_polynomial_space(grid, degree=1, element_basis=RT, dtype=wp.vec2)
+    assert (space.dtype, space.dof_dtype, space.VALUE_DOF_COUNT) == (wp.vec2, wp.float32, 1)
+    assert space.node_count() == 12
+    total = fem.integrate(energy, domain=fem.Cells(grid), fields={"u": space.make_field()})
+    assert total == 0.0
+
+
+SKEW = fem.SkewSymmetricTensorMapper(wp.mat33d)
+
+
+def make(name="cubes", **options):
+    return fem.make_polynomial_space(geometry(name), **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: make(element_basis=RT, degree=2), KernelValueError, "degree: expected 1"),
+        (lambda: make(element_basis=N1, dtype=wp.float64), KernelTypeError, "dtype: expected vec3"),
+        (lambda: make(element_basis=N1, dof_mapper=SKEW), KernelTypeError, "no dof_mapper"),
+        (lambda: fem.make_collocated_function_space(make(element_basis=RT).basis), KernelValueError, "contravariant"),
+        (lambda: fem.make_covariant_function_space(make(element_basis=RT).basis), KernelTypeError, "NEDELEC"),
+        (lambda: field_of("cubes", RT).make_deformed_geometry(), KernelValueError, "continuous"),
+        (lambda: at_points(gradients, field_of("cubes", RT), INNER, wp.mat33d), KernelTypeError, "fem.grad"),
+        (lambda: at_points(curls, field_of("cubes", RT), INNER, wp.vec3d), KernelTypeError, "fem.curl"),
+        (lambda: at_points(derivatives, field_of("cubes", N1), INNER, wp.float64), KernelTypeError, "fem.div"),
+    ],
+)  # fmt: skip
+def test_what_is_not_exact_or_does_not_fit_is_refused(call, error, match):
+    with pytest.raises(error, match=match):
+        call()

@@ -259,7 +259,8 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
     @wp.kernel
     def trial_at_nodes(
         domain: Any, fields: Any, values: Any, dual: Any, points: wp.array[vector(3, scalar)],
-        elements: wp.array[int], nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block],
+        elements: wp.array[int], nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any],
+        blocks: wp.array[block],
     ):  # fmt: skip
         i = wp.tid()
         none = wp.vec2i(-1, -1)
