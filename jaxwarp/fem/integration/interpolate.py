@@ -285,7 +285,7 @@ def _dual(space: FunctionSpace, domain: GeometryDomain) -> tuple[Any, Any]:
     """The function `(dual, domain, s, k, value)` that gives what is stored at the node k of a cell, and `dual`."""
     shape, geometry = space.shape, space.geometry
     if not isinstance(shape, VectorShapeFunctions):
-        return _stored(space.mapper.inverse), _Nothing()
+        return _stored(space.mapper.inverse), _Nothing(0)
     is_cells = domain.element_kind is ElementKind.CELL
     axes = wp.array(shape.axes, dtype=vector(geometry.cell_dimension, geometry.scalar_type), device=geometry.device)
     kind = dual_kind(geometry.cell_dimension, geometry.scalar_type)
