@@ -19,12 +19,14 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.field.vectors import dual_kind, flux_function
 from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
 from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
 
@@ -182,10 +184,11 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
         owner = _first_elements(nodes)
         table = domain.geometry.integers(owner)
         reduction = "sum"
-    kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
+    to_dof, dual = _dual(space, domain)
+    kernel = _node_kernel(form.integrand, space.dof_dtype, to_dof, scalar, reduction)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    inputs = [*arguments, where, int(len(points) != 1), table.to_jax() if is_value else table]
+    inputs = [*arguments, dual, where, int(len(points) != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
         values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
@@ -238,8 +241,9 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     e, k, m = np.nonzero((nodes >= 0)[:, :, None] & (columns >= 0)[:, None, :])
     rows = nodes[e, k]
     blocks = wp.zeros(len(e), dtype=block, device=form.device)
-    kernel = _matrix_kernel(form.integrand, space.mapper.inverse, block, *block_shape, scalar)
-    inputs = [*form.arguments, wp.array(points, dtype=vector(3, scalar), device=form.device),
+    to_dof, dual = _dual(space, domain)
+    kernel = _matrix_kernel(form.integrand, to_dof, block, *block_shape, scalar)
+    inputs = [*form.arguments, dual, wp.array(points, dtype=vector(3, scalar), device=form.device),
               *(geometry.integers(a) for a in (e, k, m)),
               wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
     wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
@@ -254,8 +258,9 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
 
     @wp.kernel
     def trial_at_nodes(
-        domain: Any, fields: Any, values: Any, points: wp.array[vector(3, scalar)], elements: wp.array[int],
-        nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block],
+        domain: Any, fields: Any, values: Any, dual: Any, points: wp.array[vector(3, scalar)],
+        elements: wp.array[int], nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any],
+        blocks: wp.array[block],
     ):  # fmt: skip
         i = wp.tid()
         none = wp.vec2i(-1, -1)
@@ -263,7 +268,7 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
         for d in range(columns):
             trial = wp.vec2i(trials[i], d)
             s = sample_at(domain.index.elements[elements[i]], points[nodes[i]], -1, scalar(0.0), none, trial)
-            dof = to_dof(evaluate(s, domain, fields, values))
+            dof = to_dof(dual, domain, s, nodes[i], evaluate(s, domain, fields, values))
             if wp.static(is_number):
                 found = block(dof) * factors[i]
             elif wp.static(rows == 1):
@@ -274,6 +279,31 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
         blocks[i] = found
 
     return trial_at_nodes
+
+
+def _dual(space: FunctionSpace, domain: GeometryDomain) -> tuple[Any, Any]:
+    """The function `(dual, domain, s, k, value)` that gives what is stored at the node k of a cell, and `dual`."""
+    shape, geometry = space.shape, space.geometry
+    if not isinstance(shape, VectorShapeFunctions):
+        return _stored(space.mapper.inverse), _Nothing(0)
+    is_cells = domain.element_kind is ElementKind.CELL
+    axes = wp.array(shape.axes, dtype=vector(geometry.cell_dimension, geometry.scalar_type), device=geometry.device)
+    kind = dual_kind(geometry.cell_dimension, geometry.scalar_type)
+    return flux_function(type(geometry.arguments), shape, is_cells), kind(axes=axes, **space.topology.orientation)
+
+
+@wp.struct
+class _Nothing:
+    nothing: int
+
+
+@functools.cache
+def _stored(inverse: Any) -> Any:
+    @wp.func
+    def to_dof(dual: Any, domain: Any, s: Any, k: int, value: Any):
+        return inverse(value)
+
+    return to_dof
 
 
 def _first_elements(nodes: Any) -> Any:
@@ -289,8 +319,8 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
     evaluate = applied(integrand)
 
     @wp.kernel
-    def at_nodes(domain: Any, fields: Any, values: Any, points: wp.array2d[vector(3, scalar)], stride: int,
-                 nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
+    def at_nodes(domain: Any, fields: Any, values: Any, dual: Any, points: wp.array2d[vector(3, scalar)],
+                 stride: int, nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
         e, k = wp.tid()
         node = nodes[e, k]
         if node >= 0:
@@ -299,7 +329,8 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
             weight = scalar(1.0)
             if wp.static(reduction == "weighted_average"):
                 weight = measure(domain, s)
-            wp.atomic_add(sums, node, to_dof(evaluate(s, domain, fields, values)) * weight)
+            dof = to_dof(dual, domain, s, k, evaluate(s, domain, fields, values))
+            wp.atomic_add(sums, node, dof * weight)
             wp.atomic_add(total, node, weight)
 
     return at_nodes
