@@ -349,7 +349,7 @@ def _make_plan(
 
 
 class _Fit(NamedTuple):
-    """What is found of a kernel and arguments without their extents, see `LaunchPlan`.
+    """A fit of arguments to a kernel, whatever their extents, see `LaunchPlan`.
 
     Attributes:
         kernel: for the types of the arguments.
@@ -399,7 +399,7 @@ def _make_fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | 
 
 
 class _Uses(NamedTuple):
-    """What a kernel does with its arguments, see `LaunchPlan`."""
+    """The uses that a kernel makes of its arguments, see `LaunchPlan`."""
 
     written: dict[int, Loc | None]
     overwritten: dict[int, tuple[bool, bool]]

@@ -1,4 +1,4 @@
-"""How far the accesses of a kernel reach, for all extents: found once, and compared with extents at each launch.
+"""The reach of the accesses of a kernel, for all extents: found once, and compared with extents at each launch.
 
     y[i] = x[i + 1]        of thread indices i < n: below n in y, below n + 1 in x
 
@@ -22,7 +22,7 @@ Shape = tuple[int | None, ...]
 _DECIDED_BY_ONE = ("logical_and", "logical_or", "select")  # which may be known where one operand is
 
 
-class Form(NamedTuple):
+class _Form(NamedTuple):
     """An integer: of an axis of threads the index, of an axis of a parameter the extent, or nothing, plus `more`."""
 
     thread: int | None
@@ -30,12 +30,12 @@ class Form(NamedTuple):
     more: int
 
 
-class Reach(NamedTuple):
+class _Access(NamedTuple):
     """An index into an axis of a parameter. The parameter is a number, where local arrays follow the arguments."""
 
     param: int
     axis: int
-    index: Form
+    form: _Form
 
 
 def is_inside(kernel: Kernel, threads: Sequence[int], shapes: Sequence[Shape]) -> bool:
@@ -60,7 +60,7 @@ def is_inside(kernel: Kernel, threads: Sequence[int], shapes: Sequence[Shape]) -
 
 @functools.lru_cache(maxsize=512)
 @with_deep_stack
-def reaches(kernel: Kernel) -> tuple[Reach, ...] | None:
+def reaches(kernel: Kernel) -> tuple[_Access, ...] | None:
     """Return the indices that a search may know, of all accesses that it may reach. Return None if one has no form."""
     follower = _Follower(kernel)
     follower.block(kernel.body)
@@ -77,9 +77,9 @@ class _Follower:
 
     def __init__(self, kernel: Kernel):
         self.places = {p: i for i, p in enumerate((*kernel.params, *kernel.locals))}
-        self.forms: dict[Value, Form | None] = {}
-        self.from_front: dict[Value, Form] = {}
-        self.reaches: dict[Reach, None] = {}
+        self.forms: dict[Value, _Form | None] = {}
+        self.from_front: dict[Value, _Form] = {}
+        self.reaches: dict[_Access, None] = {}
         self.is_open = False
 
     def block(self, block: Block) -> None:
@@ -89,11 +89,11 @@ class _Follower:
     def op(self, op: Op) -> None:
         match op:
             case Const():
-                self.forms[op.result] = Form(None, None, int(op.value)) if op.result.type == int32 else None
+                self.forms[op.result] = _Form(None, None, int(op.value)) if op.result.type == int32 else None
             case Tid():
-                self.forms[op.result] = Form(op.axis, None, 0)
+                self.forms[op.result] = _Form(op.axis, None, 0)
             case Size():
-                self.forms[op.result] = Form(None, (self.places[op.param], op.axis), 0)
+                self.forms[op.result] = _Form(None, (self.places[op.param], op.axis), 0)
             case Call():
                 self.call(op)
             case Load() | Store() | Atomic():
@@ -120,7 +120,7 @@ class _Follower:
         if len(known) == len(op.args) or (known and op.builtin.name in _DECIDED_BY_ONE):
             self.forms[op.result] = self.form(op) if op.result.type == int32 else None
 
-    def form(self, op: Call) -> Form | None:
+    def form(self, op: Call) -> _Form | None:
         """Return the form of a sum, a difference, or an index that may count from the end."""
         if len(op.args) != 2 or any(v.type != int32 for v in op.args):
             return None
@@ -150,8 +150,8 @@ class _Follower:
             if form is None:
                 self.is_open = True
             elif not (_is_number(form) and bound is not None and 0 <= form.more < bound):
-                self.reaches[Reach(self.places[param], axis, form)] = None
+                self.reaches[_Access(self.places[param], axis, form)] = None
 
 
-def _is_number(form: Form) -> bool:
+def _is_number(form: _Form) -> bool:
     return form.thread is None and form.extent is None
