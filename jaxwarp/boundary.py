@@ -64,7 +64,7 @@ def called(name: str) -> Callable[[Function], Function]:
     """Give a function the name by which users call it: Python's own errors about its arguments begin with that."""
 
     def renamed(function: Function) -> Function:
-        function.__qualname__ = name  # pyright: ignore
+        function.__qualname__ = name
         return function
 
     return renamed

@@ -143,7 +143,7 @@ def _fixed(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _dims(where: str, given: Any, names: tuple[str, str, str] = ("dims",) * 3) -> tuple[int, int, int]:
+def _dims(where: str, given: Any, names: tuple[str, str, str] = ("dims", "dims", "dims")) -> tuple[int, int, int]:
     """Numbers of cells along the axes."""
     given = (given,) * 3 if np.ndim(given) == 0 else tuple(given)
     if len(given) != 3:
