@@ -19,7 +19,6 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
-from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
@@ -168,15 +167,14 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
             f"{form.what}: a discontinuous space has nodes for each of the cells at a side",
             hint="interpolate at BoundarySides, at cells, or to a continuous space",
         )
-    points, weights, _ = topology.nodal_points(domain)
-    nodes = partition.numbered(topology.element_nodes(domain)[:, : points.shape[1]])
+    where, _, is_used = topology.nodal_arrays(domain)
+    nodes = partition.numbered(topology.element_nodes(domain)[:, : is_used.shape[1]])
     if domain.element_kind is ElementKind.SIDE:
         nodes = nodes.copy()
-        nodes[weights <= 0.0] = -1
+        nodes[~is_used] = -1
     scalar = domain.geometry.scalar_type
     arguments = form.arguments
     device = form.device
-    where = wp.array(points, dtype=vector(3, scalar), device=device)
     table = domain.geometry.integers(nodes)
     if reduction == "first":
         owner = _first_elements(nodes)
@@ -185,7 +183,7 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
     kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    inputs = [*arguments, where, int(len(points) != 1), table.to_jax() if is_value else table]
+    inputs = [*arguments, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
         values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
@@ -219,7 +217,8 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     restricted = at.space_partition if isinstance(at, SpaceRestriction) else None
     partition = partition_of(f"{what}: at", space, restricted)
     topology, geometry, scalar = space.topology, domain.geometry, domain.geometry.scalar_type
-    points = to_sample(space.shape.element, space.shape.nodes)
+    points, _, _ = topology.nodal_arrays(domain)
+    per_cell = points.shape[1]
     nodes = partition.numbered(topology.element_nodes(domain))
     if reduction == "first":
         nodes = _first_elements(nodes)
@@ -239,8 +238,9 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     rows = nodes[e, k]
     blocks = wp.zeros(len(e), dtype=block, device=form.device)
     kernel = _matrix_kernel(form.integrand, space.mapper.inverse, block, *block_shape, scalar)
-    inputs = [*form.arguments, wp.array(points, dtype=vector(3, scalar), device=form.device),
-              *(geometry.integers(a) for a in (e, k, m)),
+    at_points = k if points.shape[0] == 1 else e * per_cell + k
+    inputs = [*form.arguments, points.flatten(),
+              *(geometry.integers(a) for a in (e, at_points, m)),
               wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
     wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
     bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks)
