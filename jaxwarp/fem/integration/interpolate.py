@@ -18,11 +18,12 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
-from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction, make_test
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
+from jaxwarp.fem.space.points import PointFunctions
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
 from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
@@ -180,10 +181,12 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
         owner = _first_elements(nodes)
         table = domain.geometry.integers(owner)
         reduction = "sum"
-    kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
+    is_scaled = isinstance(space.shape, PointFunctions)
+    kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction, is_scaled)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    inputs = [*arguments, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
+    nodes_of = make_test(space).arguments if is_scaled else None
+    inputs = [*arguments, nodes_of, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
         values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
@@ -211,6 +214,12 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
         raise KernelValueError(
             f"{what}: reduction: expected first, mean or sum, as dest is a matrix, got {reduction}",
             hint="all are the same for continuous functions but sum",
+        )
+    if isinstance(space.shape, PointFunctions) and not space.shape.is_one_at_nodes:
+        raise KernelValueError(
+            f"{what}: dest_space: expected functions that are one at their nodes, as dest is a matrix, got those of a"
+            " kernel_func",
+            hint="make the PointBasisSpace without kernel_func",
         )
     if is_of_jax(list(form.arguments)):
         raise KernelValueError(f"{what}: dest: values of JAX cannot be written to a matrix")
@@ -285,11 +294,14 @@ def _first_elements(nodes: Any) -> Any:
 
 
 @functools.cache
-def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any, reduction: str) -> Any:
-    evaluate = applied(integrand)
+def _node_kernel(
+    integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any, reduction: str, is_scaled: bool
+) -> Any:
+    """If `is_scaled`, the function of a node is not one there, and is that of test functions, `nodes_of`."""
+    evaluate, weight_at = applied(integrand), operators.node_inner_weight
 
     @wp.kernel
-    def at_nodes(domain: Any, fields: Any, values: Any, points: wp.array2d[vector(3, scalar)], stride: int,
+    def at_nodes(domain: Any, fields: Any, values: Any, nodes_of: Any, points: wp.array2d[vector(3, scalar)], stride: int,
                  nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
         e, k = wp.tid()
         node = nodes[e, k]
@@ -299,7 +311,12 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
             weight = scalar(1.0)
             if wp.static(reduction == "weighted_average"):
                 weight = measure(domain, s)
-            wp.atomic_add(sums, node, to_dof(evaluate(s, domain, fields, values)) * weight)
+            factor = weight
+            if wp.static(is_scaled):
+                s.test_dof = wp.vec2i(k, 0)
+                factor = weight / weight_at(nodes_of, s)
+                s.test_dof = none
+            wp.atomic_add(sums, node, to_dof(evaluate(s, domain, fields, values)) * factor)
             wp.atomic_add(total, node, weight)
 
     return at_nodes
