@@ -44,7 +44,7 @@ def place(s: fem.Sample, domain: fem.Domain):
 
 @fem.integrand
 def numbers(s: fem.Sample, u: fem.Field):
-    found = float(0.0)
+    found = 0.0
     for k in range(fem.node_count(u, s)):
         found += fem.node_inner_weight(u, s, k) * float(fem.node_index(u, s, k) + 1)
     return found
@@ -148,11 +148,11 @@ def test_nodes_are_at_the_points_and_parts_have_some():
     assert found == pytest.approx((case.speeds * case.measures)[mask[cell] == 1].sum(), rel=1e-4)
 
 
-def _total(values, x, sizes, space_of, needs=False):
+def _total(given, space_of, needs=False):
     """The functional of a field of bells in double precision, and arrays with gradients."""
     grid = fem.Grid2D(res=wp.vec2i(2, 2), scalar_type=wp.float64)
     arrays = [wp.array(a, dtype=t, requires_grad=needs) for a, t in
-              ((values, wp.float64), (x, wp.vec2d), (sizes, wp.float64))]  # fmt: skip
+              zip(given, (wp.float64, wp.vec2d, wp.float64), strict=True)]  # fmt: skip
     total = wp.zeros(1, dtype=wp.float64, requires_grad=needs)
     with wp.Tape() as tape:
         pic = fem.PicQuadrature(fem.Cells(grid), arrays[1])
@@ -168,8 +168,12 @@ def _total(values, x, sizes, space_of, needs=False):
 def test_gradients_agree_with_differences(space_of):
     """By values at nodes, by the points' positions, and by the functions' values."""
     rng = np.random.default_rng(3)
-    at = [rng.normal(size=5), rng.uniform(0.05, 0.45, (5, 2)) + rng.integers(0, 2, (5, 2)) / 2, rng.uniform(1, 2, 5)]
-    total, tape, arrays = _total(*at, space_of, True)
+    at: list[np.ndarray] = [
+        rng.normal(size=5),
+        rng.uniform(0.05, 0.45, (5, 2)) + rng.integers(0, 2, (5, 2)) / 2,
+        rng.uniform(1, 2, 5),
+    ]
+    total, tape, arrays = _total(at, space_of, True)
     tape.backward(total)
     for k in range(3):
         along, step = rng.normal(size=at[k].shape), 1e-6
@@ -177,7 +181,7 @@ def test_gradients_agree_with_differences(space_of):
         for sign in (1.0, -1.0):
             moved = list(at)
             moved[k] = at[k] + sign * step * along
-            ends.append(_total(*moved, space_of)[0].numpy()[0])
+            ends.append(_total(moved, space_of)[0].numpy()[0])
         found = (arrays[k].grad.numpy() * along).sum()
         assert abs(found) > 1e-3
         assert found == pytest.approx((ends[0] - ends[1]) / (2.0 * step), rel=1e-6)
@@ -220,8 +224,12 @@ def of_one(distance: float):
     return distance
 
 
+def _any(value: Any) -> Any:
+    return value
+
+
 REFUSED = {
-    "quadrature: expected a quadrature, got Grid2D": lambda: fem.PointBasisSpace(Case().grid),
+    "quadrature: expected a quadrature, got Grid2D": lambda: fem.PointBasisSpace(_any(Case().grid)),
     "quadrature: expected points in all cells": lambda: fem.PointBasisSpace(
         fem.RegularQuadrature(fem.Sides(Case().grid), 2)
     ),

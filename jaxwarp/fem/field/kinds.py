@@ -184,9 +184,7 @@ def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_na
         if wp.static(is_cells):
             return one, slope(f, cell, x, dof[0])
         count = width(f)
-        return one, slope(f, cell, x, dof[0] % count) * wp.where(
-            dof[0] // count == which, scalar(1.0), scalar(0.0)
-        )
+        return one, slope(f, cell, x, dof[0] % count) * wp.where(dof[0] // count == which, scalar(1.0), scalar(0.0))
 
     times, _ = _outer_function(dtype, geometry.ELEMENT.dimension, scalar)
 

@@ -191,8 +191,7 @@ def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype:
     kind = quadrature_kind(scalar)
     rule = kind(points=points, weights=weights, stride=int(points.shape[0] != 1))
     nodes, columns = (
-        np.where(is_used, f.space_restriction.element_nodes()[:, : is_used.shape[1]], -1)
-        for f in (test, trial or test)
+        np.where(is_used, f.space_restriction.element_nodes()[:, : is_used.shape[1]], -1) for f in (test, trial or test)
     )
     if trial is None:
         return _linear(form, rule, nodes, accumulate, output_dtype, output, add, True)

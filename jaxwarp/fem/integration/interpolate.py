@@ -185,7 +185,7 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
     kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction, is_scaled)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    nodes_of = make_test(space).arguments if is_scaled else None
+    nodes_of = make_test(space).arguments if is_scaled else 0
     inputs = [*arguments, nodes_of, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
@@ -301,8 +301,8 @@ def _node_kernel(
     evaluate, weight_at = applied(integrand), operators.node_inner_weight
 
     @wp.kernel
-    def at_nodes(domain: Any, fields: Any, values: Any, nodes_of: Any, points: wp.array2d[vector(3, scalar)], stride: int,
-                 nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
+    def at_nodes(domain: Any, fields: Any, values: Any, nodes_of: Any, points: wp.array2d[vector(3, scalar)],
+                 stride: int, nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
         e, k = wp.tid()
         node = nodes[e, k]
         if node >= 0:

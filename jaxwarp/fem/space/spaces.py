@@ -158,13 +158,14 @@ class BasisSpace:
 
     def node_positions(self, out: Any = None) -> Any:
         """The positions of the nodes."""
-        geometry, table = self.geometry, self.topology.table
+        geometry = self.geometry
         made = (
             wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
         )
         points, _, _ = self.topology.nodal_arrays(Cells(geometry))
-        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
-                  [geometry.arguments, self.topology.array, points, int(points.shape[0] != 1)], [made], device=geometry.device)  # fmt: skip
+        inputs = [geometry.arguments, self.topology.array, points, int(points.shape[0] != 1)]
+        kernel = _position_kernel(type(geometry.arguments))
+        wp.launch(kernel, self.topology.table.shape, inputs, [made], device=geometry.device)
         return made
 
 
