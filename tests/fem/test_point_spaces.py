@@ -120,7 +120,8 @@ def test_numbers_are_those_of_warp(name):
     field.dof_values = wp.array(waves)
     fem.interpolate(place, dest=at_nodes)
     sums = []
-    for how in ({"quadrature": rule}, {"assembly": "nodal"}):
+    hows: list[Any] = [{"quadrature": rule}, {"assembly": "nodal"}]
+    for how in hows:
         made = wp.zeros(count, dtype=float)
         bsr_mv(fem.integrate(product, fields={"u": u, "v": v}, **how), wp.array(waves), made)
         sums.append(made.numpy() @ waves)
@@ -138,7 +139,7 @@ def test_nodes_are_at_the_points_and_parts_have_some():
     np.testing.assert_allclose(space.node_positions().numpy(), case.x, atol=1e-6)
     mask = np.arange(12) % 2
     part = fem.ExplicitGeometryPartition(case.grid, wp.array(mask.astype(np.int32)))
-    cell = (case.x // np.array([0.5, 1.0 / 3.0], np.float32)).astype(int) @ [3, 1]
+    cell = (case.x // np.array([0.5, 1.0 / 3.0], np.float32)).astype(int) @ np.array([3, 1])
     partition = fem.make_space_partition(space.topology, geometry_partition=part, with_halo=False)
     np.testing.assert_array_equal(partition.space_node_indices().numpy(), np.flatnonzero(mask[cell]))
     field = space.make_field(partition)

@@ -81,7 +81,7 @@ def _of_points(geometry: Any, shape: PointFunctions) -> NodeFunctions:
     position, jacobian, local = (geometry.FUNCTIONS[n] for n in ("position", "jacobian", "local"))
     point_count, point_at = shape.points.FUNCTIONS["point_count"], shape.points.FUNCTIONS["point_at"]
     function = of_values(shape.function, shape.names)
-    gradient = shape.gradient and of_values(shape.gradient, shape.names)
+    gradient: Any = None if shape.gradient is None else of_values(shape.gradient, shape.names)
     distance, is_world = shape.distance, shape.is_world
 
     @wp.func

@@ -100,7 +100,8 @@ class PointTopology(SpaceTopology):
     shape: Any
 
     def __init__(self, quadrature: Quadrature, shape: PointFunctions, limit: int, by_evaluation: bool) -> None:
-        super().__init__(quadrature.domain.geometry, shape, not quadrature.has_repeated_points or by_evaluation)
+        made: Any = shape
+        super().__init__(quadrature.domain.geometry, made, not quadrature.has_repeated_points or by_evaluation)
         self._quadrature, self._domain, self.values = quadrature, quadrature.domain, None
         self._limit, self._by_evaluation = limit, by_evaluation
 
@@ -135,7 +136,7 @@ class PointTopology(SpaceTopology):
         return self.geometry.integers(places)
 
     @property
-    def coefficients(self) -> Any:
+    def coefficients(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.shape.kind(points=self._quadrature.arguments, values=self.values, places=self._places)
 
     def nodal_arrays(self, domain: GeometryDomain) -> tuple[Any, Any, np.ndarray]:
