@@ -60,6 +60,16 @@ def boundary(function: Function, tell: Callable[[Exception], None] | None = None
     return entered  # pyright: ignore
 
 
+def called(name: str) -> Callable[[Function], Function]:
+    """Give a function the name by which users call it: Python's own errors about its arguments begin with that."""
+
+    def renamed(function: Function) -> Function:
+        function.__qualname__ = name  # pyright: ignore
+        return function
+
+    return renamed
+
+
 def boundaries(kind: Class) -> Class:
     """The class, with a boundary around each public method that it defines, and around what sets its properties; and
     `guarded`."""

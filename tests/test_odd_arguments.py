@@ -109,6 +109,17 @@ def test_public_names(name: str, capfd: pytest.CaptureFixture[str]):
         require_users_error(name, getattr(wp, name), arguments)
 
 
+def test_errors_about_keywords_have_the_public_name():
+    calls = {name: getattr(wp, name) for name in names()} | {"HashGrid.build": wp.HashGrid.build}
+    private = []
+    for name, call in calls.items():
+        try:
+            call(misspelt=1)
+        except Exception as error:
+            private += [(name, str(error))] * str(error).startswith("_")
+    assert not private
+
+
 @pytest.mark.parametrize("kind", METHODS)
 def test_methods(kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)

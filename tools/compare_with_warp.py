@@ -386,6 +386,8 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
   faces are equally far, jaxwarp may return another face than Warp. A ray through an edge or a vertex hits, and crosses
   exactly one of the faces there, so counts of crossings are even outside and odd inside. On the border of an open mesh,
   `mesh_query_ray_count_intersections` may count none.
+- **`hash_grid_query`** may visit a few more points than in Warp, because it looks slightly further, so that rounding
+  loses none. Compare distances yourself, as in Warp.
 - **`mesh_query_point`**: the sign says whether rays leave the mesh more often than they enter it. Warp looks at the
   first face only.
 - **Results of queries**: the `sign` of a ray is 1 or -1, and all results are 0 if nothing is found. A query of winding

@@ -26,8 +26,8 @@ FROM_WARP = DOCS / "from_warp.md"
 _SETTINGS_PREFACE = """\
 # Settings and environment variables
 
-Settings hold for the whole process. Assign to them: `wp.config.max_unroll = 8`. Misspelt names and values that a
-setting does not accept are errors.
+Use this page to change how jaxwarp compiles, checks, logs and stores code. Settings hold for the whole process. Assign
+to them: `wp.config.max_unroll = 8`. Misspelt names, and values that a setting does not accept, are errors.
 
 | setting | values | default | meaning |
 | --- | --- | --- | --- |

@@ -163,7 +163,8 @@ indexedarray4d = indexedarray
 # What `HostArray` has for jaxwarp itself. All else that it has without an underscore is for users.
 INTERNAL = frozenset((
     "begin", "components", "in_records", "indexed", "jax_value", "label", "leaves", "mark", "name", "new_like", "owner",
-    "platform", "region", "require_scope", "require_writable", "scope", "token", "type", "value", "whole",
+    "platform", "region", "require_scope", "require_writable", "scope", "source", "token", "type", "value",
+    "whole",
 ))  # fmt: skip
 # Types as the stub names them; others are Any there. Its `bool` is the scalar type of kernels.
 _TYPES = {

@@ -100,6 +100,8 @@ from jaxwarp.fem.space.spaces import SpacePartition as SpacePartition
 from jaxwarp.fem.space.spaces import SpaceRestriction as SpaceRestriction
 from jaxwarp.fem.space.spaces import SpaceTopology as SpaceTopology
 from jaxwarp.fem.space.spaces import make_collocated_function_space as make_collocated_function_space
+from jaxwarp.fem.space.spaces import make_contravariant_function_space as make_contravariant_function_space
+from jaxwarp.fem.space.spaces import make_covariant_function_space as make_covariant_function_space
 from jaxwarp.fem.space.spaces import make_polynomial_basis_space as make_polynomial_basis_space
 from jaxwarp.fem.space.spaces import make_polynomial_space as make_polynomial_space
 from jaxwarp.fem.space.spaces import make_space_partition as make_space_partition
@@ -132,8 +134,6 @@ _MISSING = {
     "adaptive_nanogrid_from_hierarchy": "use Nanogrid",
     "element_closest_point": "use lookup, which finds the closest point of all cells",
     "element_coordinates": "use lookup, which finds the cell, too",
-    "make_contravariant_function_space": "Raviart-Thomas elements are not there",
-    "make_covariant_function_space": "Nedelec elements are not there",
     "make_element_based_space_topology": _OWN_SHAPES,
     "make_element_shape_function": _OWN_SHAPES,
     "node_outer_weight": "use node_inner_weight with to_outer_cell(s)",

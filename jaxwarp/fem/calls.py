@@ -17,8 +17,11 @@ from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 
 
-def operator(name: str, doc: str) -> Expanded:
-    """A function of a field or a domain, its first argument, which that one's kind has under this name."""
+def operator(name: str, doc: str, instead: str = "") -> Expanded:
+    """A function of a field or a domain, its first argument, which that one's kind has under this name.
+
+    Kinds that do not know the name have the function under the name `instead`.
+    """
 
     def expand(call: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         if not args or not isinstance(args[0], StructValue):
@@ -27,11 +30,13 @@ def operator(name: str, doc: str) -> Expanded:
                 f"fem.{name}: expected a field or a domain, got {given}", hint=f"pass one first: {name}(u, s)"
             )
         kind = args[0].type.kind
-        found = getattr(kind, "FUNCTIONS", {}).get(name)
+        functions = getattr(kind, "FUNCTIONS", {})
+        known = name if name in functions or not instead else instead
+        found = functions.get(known)
         if found is None:
             raise KernelTypeError(
-                f"fem.{name} is not available for {kind.__name__}",
-                hint=getattr(kind, "HINTS", {}).get(name, "see what it has in docs/fem.md"),
+                f"fem.{known} is not available for {kind.__name__}",
+                hint=getattr(kind, "HINTS", {}).get(known, "see what it has in docs/fem.md"),
             )
         return found if isinstance(found, StructValue) else call(found, args, keywords)
 

@@ -38,6 +38,7 @@ node_inner_weight_gradient = operator("node_inner_weight_gradient", "The gradien
 scalar_type = operator("scalar_type", "float32 or float64, as the geometry is.")
 _inner_cell = operator("inner_cell", "")
 _outer_cell = operator("outer_cell", "")
+_gradient_for_curl = operator("curl", "", instead="grad")
 
 
 @wp.func
@@ -66,7 +67,7 @@ def D(f: Field, s: Sample):
 @integrand
 def curl(f: Field, s: Sample):
     """The skew part c of the gradient: cross(c, v) is its product with v; in the plane a number."""
-    return _skew_part(grad(f, s))
+    return _skew_part(_gradient_for_curl(f, s))
 
 
 @integrand

@@ -12,7 +12,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, called, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
 from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
@@ -107,6 +107,7 @@ setattr(Bvh, "_HINT", "bvh.refit(lowers, uppers) is the tree over other boxes") 
 
 
 @boundary
+@called("Bvh")
 def _init(
     self: Bvh, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: Any = None
 ) -> None:

@@ -20,7 +20,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.launching import launch_unrecorded
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, called, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.operations import as_float32, operation
@@ -112,8 +112,9 @@ class HashGrid:
 
 
 @boundary
+@called("HashGrid")
 def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None) -> None:
-    dims = _dims("HashGrid", (dim_x, dim_y, dim_z))
+    dims = _dims("HashGrid", (dim_x, dim_y, dim_z), ("dim_x", "dim_y", "dim_z"))
     dtype = wp.float32 if dtype is None else wp.types.as_dtype(dtype)
     if dtype not in _POINTS:
         raise KernelTypeError(
@@ -142,12 +143,12 @@ def _fixed(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _dims(where: str, given: Any) -> tuple[int, int, int]:
+def _dims(where: str, given: Any, names: tuple[str, str, str] = ("dims",) * 3) -> tuple[int, int, int]:
     """Numbers of cells along the axes."""
     given = (given,) * 3 if np.ndim(given) == 0 else tuple(given)
     if len(given) != 3:
         raise KernelValueError(f"{where}: expected 3 numbers of cells, got {len(given)}", hint="dims=(64, 64, 64)")
-    x, y, z = (_require_number(f"{where}: dim_{axis}", n, 1) for axis, n in zip("xyz", given, strict=True))
+    x, y, z = (_require_number(f"{where}: {name}", n, 1) for name, n in zip(names, given, strict=True))
     dims = x, y, z
     if math.prod(dims) > _MOST_CELLS:
         raise KernelValueError(f"{where}: expected at most 2^30 cells, got {' * '.join(map(str, dims))}")
@@ -168,6 +169,7 @@ def _require_number(what: str, value: Any, least: int) -> int:
 
 
 @boundary
+@called("HashGrid.build")
 def _built(points: Any, radius: Any, dims: Any, groups: Any = None, period: Any = None) -> HashGrid:
     """A grid of points: `HashGrid.build(points, radius, dims)`.
 

@@ -14,7 +14,7 @@ from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, called, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.bvh import (
     Bvh,
@@ -142,6 +142,7 @@ setattr(Mesh, ABSENT_HINTS, {"winding_balls": _SUMS, "winding_moments": _SUMS})
 
 
 @boundary
+@called("Mesh")
 def _init(
     self: Mesh,
     points: Any,

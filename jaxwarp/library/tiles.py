@@ -187,6 +187,32 @@ def ordered_keys(keys: Any, wide: Any, bits: Any, largest: Any):
 
 
 @wp.func
+def sorted_parts(keys: Any, into_keys: Any, into_order: Any, part: Any, places: Any, largest: Any):
+    """The first runs of a sort: parts of a few keys, stable, in registers. `part` and `places` are vectors for them."""
+    n = len(keys)
+    for p in range((n + len(part) - 1) // len(part)):
+        for k in range(len(part)):
+            at = p * len(part) + k
+            places[wp.static(k)] = at
+            part[k] = largest
+            if at < n:
+                part[k] = keys[at]
+        for i in range(1, len(part)):
+            for j in range(i):  # element i goes down past larger ones
+                below, above = wp.static(i - 1 - j), wp.static(i - j)
+                low, high = part[below], part[above]
+                first, second = places[below], places[above]
+                goes_down = high < low
+                part[below], part[above] = wp.where(goes_down, high, low), wp.where(goes_down, low, high)
+                places[below], places[above] = wp.where(goes_down, second, first), wp.where(goes_down, first, second)
+        for k in range(len(part)):
+            at = p * len(part) + k
+            if at < n:
+                into_keys[at] = part[wp.static(k)]
+                into_order[at] = places[k]
+
+
+@wp.func
 def merged_runs(keys: Any, order: Any, into_keys: Any, into_order: Any, width: int, part: int, trips: int):
     """A pass of merge sort: pairs of sorted runs of `width` become one, in parts that need nothing of each other.
 
@@ -221,13 +247,6 @@ def merged_runs(keys: Any, order: Any, into_keys: Any, into_order: Any, width: i
                     right += 1
                 into_keys[p * part + k] = keys[source]
                 into_order[p * part + k] = order[source]
-
-
-@wp.func
-def counted(order: Any):
-    """order = 0, 1, 2, ..."""
-    for k in range(len(order)):
-        order[k] = k
 
 
 @wp.func

@@ -17,7 +17,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, called, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.devices import CPU
 from jaxwarp.memory.live_array import LiveArray
@@ -293,6 +293,7 @@ def _shape(texture: Texture) -> tuple[int, ...]:
 
 
 @boundary
+@called("Texture")
 def _init(  # noqa: PLR0913 - as Warp has it
     self: Texture,
     data: Any = None,

@@ -70,8 +70,8 @@ def test_sorts_and_their_derivatives_have_the_values_of_one_thread() -> None:
 
 def test_sorts_of_many_elements_have_a_block_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for way in ("", "forward", "reverse"):
-        assert print_cuda(made(256, way=way)).threads >= 32
+    for n, way in ((256, ""), (256, "forward"), (1024, "reverse")):
+        assert print_cuda(made(n, way=way)).threads >= 32
 
 
 def test_no_barrier_of_a_sort_can_be_left_out() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp import fem
-from jaxwarp.sparse import bsr_mv
+from jaxwarp.sparse import bsr_mv, bsr_zeros
 
 
 @fem.integrand
@@ -22,6 +22,11 @@ def scaled(s: fem.Sample, v: fem.Field, speeds: wp.array[float]):
 @fem.integrand
 def product(s: fem.Sample, u: fem.Field, v: fem.Field):
     return u(s) * v(s)
+
+
+@fem.integrand
+def value_at(s: fem.Sample, u: fem.Field):
+    return u(s)
 
 
 @fem.integrand
@@ -130,6 +135,23 @@ def test_numbers_are_those_of_warp(name):
              at_nodes.dof_values.numpy() @ waves, sums[1],
              float(fem.integrate(numbers, quadrature=pic, fields={"u": field}))]  # fmt: skip
     np.testing.assert_allclose(found, OF_WARP[name], rtol=3e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["first", "mean"])
+def test_interpolation_into_a_matrix_is_that_of_fields(reduction):
+    """The functions of nodes are neither one nor equal at their points, and most points are in two cells."""
+    case = Case()
+    space = fem.make_collocated_function_space(fem.PointBasisSpace(case.pic(True), **case.bells(0.3)))
+    coarse = fem.make_polynomial_space(case.grid)
+    made = bsr_zeros(space.node_count(), coarse.node_count(), float)
+    fields = {"u": fem.make_trial(coarse)}
+    fem.interpolate(value_at, dest=made, dest_space=space, fields=fields, reduction=reduction)
+    given, expected, found = coarse.make_field(), space.make_field(), wp.zeros(space.node_count(), dtype=float)
+    given.dof_values = wp.array(np.cos(np.arange(coarse.node_count())), dtype=float)
+    fem.interpolate(given, dest=expected, reduction=reduction)
+    bsr_mv(made, given.dof_values, found)
+    assert abs(found.numpy()).max() > 0.1
+    np.testing.assert_allclose(found.numpy(), expected.dof_values.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_nodes_are_at_the_points_and_parts_have_some():

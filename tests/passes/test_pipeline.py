@@ -21,8 +21,10 @@ from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.commands.kernels import find
 from jaxwarp.commands.main import main
+from jaxwarp.launches import code
 from jaxwarp.launches.code import CodeKey, code_of
-from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, _filled_once, prepared
+from jaxwarp.passes import pipeline
+from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, prepared
 
 ROOT = Path(wp.__file__).parent
 # Folders of `passes/` that hold no steps of compiling: kernels of other launches, and the tests of debug mode.
@@ -88,6 +90,14 @@ def entered(run):
     return seen
 
 
+def forget():
+    """Forget the code of kernels, which equal kernels share: to print its passes has made it."""
+    for module in (pipeline, code):
+        for function in vars(module).values():
+            if hasattr(function, "cache_clear"):
+                function.cache_clear()
+
+
 def names(functions):
     return [f"{f.__module__.removeprefix('jaxwarp.')}.{f.__name__}" for f in functions]
 
@@ -130,7 +140,7 @@ def shown(capsys, *arguments):
 def test_a_launch_runs_what_is_printed(file, capsys, launch):
     printed = shown(capsys, f"{file}:scaled", "--dim", "64,3", "--shape", "x=64,3", "--shape", "y=64,3")
     kernel, _ = find(f"{file}:scaled", None)
-    _filled_once.cache_clear()  # code of equal kernels is shared, and to show it made this one
+    forget()
     ran = entered(lambda: launch(kernel))
     assert printed == names(of(CPU[: -len((*HOLD, *COARSEN))]))
     assert names(ran[-len(printed) :]) == printed
@@ -156,6 +166,7 @@ def test_bodies_for_several_rows_are_printed(file, capsys):
         code_of(CodeKey(ir, True, (None, None), tuple(p.shape for p in ir.params)))
 
     kernel.found.specialized.clear()
+    forget()
     ran = names(entered(compiled))
     assert ran == printed
     assert printed[: len(PREPARE)] == names(of(PREPARE))  # no extents, nothing to be done for them

@@ -145,7 +145,7 @@ class DiscreteField(FieldLike):
         space, geometry = self.space, self.geometry.arguments
         kind = discrete_kind(type(geometry), space.shape, space.mapper, self.space_partition.is_whole)
         return kind(dofs=self.dof_values, nodes=self.space_partition.array, coefficients=space.topology.coefficients,
-                    geometry=geometry)  # fmt: skip
+                    geometry=geometry, **space.topology.orientation)  # fmt: skip
 
     def trace(self) -> TraceField:
         """The field on sides."""
@@ -337,7 +337,8 @@ class _VirtualField(FieldLike):
     def arguments(self) -> Any:
         geometry, topology = self.geometry.arguments, self.space.topology
         kind = virtual_kind(type(geometry), self.space.shape, self.space.mapper, self.dof_name, not self.is_of_sides)
-        return kind(nodes=topology.array, coefficients=topology.coefficients, geometry=geometry)
+        return kind(nodes=topology.array, coefficients=topology.coefficients, geometry=geometry,
+                    **topology.orientation)  # fmt: skip
 
 
 @boundaries

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import jaxwarp as wp
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant
+from jaxwarp.fem.field import vectors
 from jaxwarp.fem.field.nodes import NodeFunctions, node_functions
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.places import metric_functions, of_cells, of_sides
 from jaxwarp.fem.space.mapper import DofMapper
 from jaxwarp.fem.space.shapes import ShapeFunctions
+from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import matrix, sample_type, vector
 from jaxwarp.types import Mat, Scalar
 
@@ -78,6 +80,10 @@ def unit_function(dtype: Any, scalar: Any) -> Any:
     return unit
 
 
+def _hints(shape: ShapeFunctions) -> dict[str, str]:
+    return vectors.HINTS if shape.is_vector else {}
+
+
 @functools.cache
 def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_whole: bool = True) -> Any:
     """The struct of fields with values at nodes; if not at all (`is_whole`), zero at the others, whose number is -1."""
@@ -106,11 +112,17 @@ def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_wh
 
     fields = {"dofs": wp.array[mapper.dof_dtype], "nodes": wp.array2d[int], "coefficients": of.coefficients,
               "geometry": geometry}  # fmt: skip
-    functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, bound, node_gradient)}
+    if isinstance(shape, VectorShapeFunctions):
+        fields["signs"] = wp.array2d[scalar]
+        functions = vectors.discrete_functions(geometry, shape, is_whole)
+    else:
+        functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, bound, node_gradient)}
     name = f"{'Discrete' if is_whole else 'Partial'}_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
-    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, __call__=operators.inner)
-    functions |= _operators(made, _itself, of_cells(geometry), _no_dof)
-    functions |= {"divergence": _divergence(made, bound, node_gradient)} | _node_operators(made, of)
+    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, HINTS=_hints(shape),
+                     __call__=operators.inner)  # fmt: skip
+    functions |= _operators(made, _itself, of_cells(geometry), _no_dof) | _node_operators(made, of)
+    if not shape.is_vector:
+        functions["divergence"] = _divergence(made, bound, node_gradient)
     functions["div"] = functions["div_outer"] = _of_cell(
         functions["divergence"], _itself, of_cells(geometry), _no_dof, 0
     )
@@ -194,13 +206,19 @@ def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_na
         return times(one, gradient)
 
     fields = {"nodes": wp.array2d[int], "coefficients": of.coefficients, "geometry": geometry}
-    functions = {"value": value, "reference_gradient": None if isinstance(dtype, Mat) else reference_gradient}
+    if isinstance(shape, VectorShapeFunctions):
+        fields["signs"] = wp.array2d[scalar]
+        functions = vectors.virtual_functions(geometry, shape, is_cells)
+    else:
+        functions = {"value": value, "reference_gradient": None if isinstance(dtype, Mat) else reference_gradient}
     name = f"{dof_name.removesuffix('_dof').title()}_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
-    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, __call__=operators.inner)
+    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, HINTS=_hints(shape),
+                     __call__=operators.inner)  # fmt: skip
     places = of_cells(geometry) if is_cells else of_sides(geometry)
     dof_of = _test_dof if dof_name == TEST else _trial_dof
     functions |= _operators(made, _itself, places, dof_of)
-    functions["divergence"] = _virtual_divergence(made, node_gradient)
+    if not shape.is_vector:
+        functions["divergence"] = _virtual_divergence(made, node_gradient)
     functions["div"] = _of_cell(functions["divergence"], _itself, places, dof_of, 0)
     functions["div_outer"] = _of_cell(functions["divergence"], _itself, places, dof_of, 1)
     if is_cells:
@@ -232,7 +250,7 @@ def trace_kind(field: Any) -> Any:
     fields = {"field": field}
     functions: dict[str, Any] = {}
     made = make_kind(f"Trace_{field.__name__}", fields, functions, GEOMETRY=field.GEOMETRY, VALUE=field.VALUE,
-                     SHAPE=field.SHAPE, __call__=operators.inner)  # fmt: skip
+                     SHAPE=field.SHAPE, HINTS=field.HINTS, __call__=operators.inner)  # fmt: skip
     places = of_sides(field.GEOMETRY)
     functions |= _operators(field, _traced, places, _no_dof)
     functions["div"] = _of_cell(field.FUNCTIONS["divergence"], _traced, places, _no_dof, 0)
@@ -296,6 +314,8 @@ def _operators(kind: Any, field_of: Any, places: dict[str, Any], dof_of: Any) ->
         gradient = _world_gradient(kind)
         found["grad"] = _of_cell(gradient, field_of, places, dof_of, 0)
         found["grad_outer"] = _of_cell(gradient, field_of, places, dof_of, 1)
+    if "twist" in functions:
+        found["curl"] = _of_cell(functions["twist"], field_of, places, dof_of, 0)
     return found
 
 
@@ -349,9 +369,9 @@ def _node_operators(kind: Any, of: NodeFunctions) -> dict[str, Any]:
         x = local(s.element_coords)
         return wp.transpose(inverse(jacobian(f.geometry, s.element_index, x))) * slope(f, s.element_index, x, k)
 
-    return {"node_count": node_count, "node_index": node_index, "at_node": at_node,
-            "node_inner_weight": node_inner_weight,
-            "node_inner_weight_gradient": node_inner_weight_gradient}  # fmt: skip
+    found = {"node_count": node_count, "node_index": node_index, "at_node": at_node}
+    weights = {"node_inner_weight": node_inner_weight, "node_inner_weight_gradient": node_inner_weight_gradient}
+    return found if kind.SHAPE.is_vector else found | weights
 
 
 def _virtual_node_operators(kind: Any, dof_of: Any, of: NodeFunctions) -> dict[str, Any]:
@@ -378,8 +398,8 @@ def _virtual_node_operators(kind: Any, dof_of: Any, of: NodeFunctions) -> dict[s
     def node_inner_weight(f: Any, s: Any):
         return weight(f, s.element_index, local(s.element_coords), dof_of(s)[0])
 
-    return {"node_count": node_count, "node_index": node_index, "at_node": at_node,
-            "node_inner_weight": node_inner_weight}  # fmt: skip
+    found = {"node_count": node_count, "node_index": node_index, "at_node": at_node}
+    return found if kind.SHAPE.is_vector else found | {"node_inner_weight": node_inner_weight}
 
 
 @functools.cache

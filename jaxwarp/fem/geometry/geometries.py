@@ -407,6 +407,12 @@ class DeformedGeometry(Geometry):
                 f"DeformedGeometry: field: expected vectors of {base.dimension}, got {field.dtype}",
                 hint="its values are positions",
             )
+        space = getattr(field, "space", None)
+        if space is not None and space.shape.is_vector:
+            raise KernelValueError(
+                f"DeformedGeometry: field: expected positions that are continuous, got {space.shape.basis.name}",
+                hint="interpolate it into a field of LAGRANGE",
+            )
         if build_bvh:
             raise KernelValueError("DeformedGeometry: build_bvh: lookup is not available", hint="look up in the base")
         self.field, self._base, self._relative = field, base, relative

@@ -42,8 +42,9 @@ def side_fields(element: Element, scalar: Any) -> dict[str, Any]:
     }
 
 
-def attributes(element: Element, dimension: int, scalar: Any) -> dict[str, Any]:
-    return {"ELEMENT": element, "DIMENSION": dimension, "SCALAR": scalar}
+def attributes(element: Element, dimension: int, scalar: Any, is_affine: bool) -> dict[str, Any]:
+    """Return what all kinds know; `is_affine`: whether the Jacobian is the same in all of a cell."""
+    return {"ELEMENT": element, "DIMENSION": dimension, "SCALAR": scalar, "IS_AFFINE": is_affine}
 
 
 @functools.cache
@@ -95,7 +96,7 @@ def grid_kind(element: Element, scalar: Any) -> Any:
     functions = {"position": position, "jacobian": jacobian, "coordinates": coordinates, "lookup": lookup,
                  "lookup_in": grid_lookup_in(dimension, scalar, lookup, place),
                  **side_functions(element, scalar)}  # fmt: skip
-    return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **attributes(element, dimension, scalar))
+    return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **attributes(element, dimension, scalar, True))
 
 
 @functools.cache
@@ -124,7 +125,7 @@ def mesh_kind(element: Element, dimension: int, scalar: Any, is_searched: bool) 
         fields |= {"bvh": wp.Bvh, "extent": scalar}
         functions["lookup"] = mesh_lookup(element, dimension, scalar, position, jacobian)
     name = f"Mesh{dimension}D_{element.name}_{scalar}"
-    return make_kind(name, fields, functions, **attributes(element, dimension, scalar))
+    return make_kind(name, fields, functions, **attributes(element, dimension, scalar, element.value.is_simplex))
 
 
 @functools.cache
@@ -151,7 +152,10 @@ def deformed_kind(field: Any, is_relative: bool) -> Any:
 
     fields = {"field": field, **side_fields(element, scalar)}
     functions = {"position": position, "jacobian": jacobian, **side_functions(element, scalar)}
-    return make_kind(f"Deformed_{field.__name__}", fields, functions, **attributes(element, base.DIMENSION, scalar))
+    degree = field.SHAPE.degree if hasattr(field, "SHAPE") else None  # None: of a function
+    is_affine = base.IS_AFFINE and element.value.is_simplex and degree in (0, 1)
+    known = attributes(element, base.DIMENSION, scalar, is_affine)
+    return make_kind(f"Deformed_{field.__name__}", fields, functions, **known)
 
 
 @functools.cache

@@ -67,7 +67,7 @@ def nanogrid_kind(scalar: Any) -> Any:
               "volume": wp.Volume, **side_fields(Element.CUBE, scalar)}  # fmt: skip
     functions = {"position": position, "jacobian": jacobian, "lookup": lookup, "lookup_near": lookup_near,
                  **side_functions(Element.CUBE, scalar)}  # fmt: skip
-    return make_kind(f"Nanogrid_{scalar}", fields, functions, **attributes(Element.CUBE, 3, scalar))
+    return make_kind(f"Nanogrid_{scalar}", fields, functions, **attributes(Element.CUBE, 3, scalar, True))
 
 
 @boundaries

@@ -279,14 +279,14 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
     test, trial = form.test, form.trial
     assert test is not None
     assert trial is not None
-    rows, columns = test.space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
+    height, width = test.space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
     if output is not None and not isinstance(output, BsrMatrix):
         raise KernelTypeError(
             f"{form.what}: output: expected a BsrMatrix, as there is a trial function, got {type(output).__name__}",
             hint="make it with sparse.bsr_zeros, or leave it out",
         )
     scalar = _output_scalar(form, output_dtype if output is None else output.scalar_type)
-    block = scalar if (rows, columns) == (1, 1) else matrix(rows, columns, scalar)
+    block = scalar if (height, width) == (1, 1) else matrix(height, width, scalar)
     shape = (*nodes[0].shape, 1 if is_nodal else nodes[1].shape[1])
     if is_nodal:
         i, j = np.broadcast_to(nodes[0][:, :, None], shape), np.broadcast_to(nodes[1][:, :, None], shape)
@@ -296,17 +296,22 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
     places = np.where(is_used, np.cumsum(is_used).reshape(shape) - 1, -1)
     domain, fields, values = form.arguments
     geometry = form.domain.geometry
-    kernel = bilinear_kernel(form.integrand, accumulate, block, rows, columns, is_nodal)
+    kernel = bilinear_kernel(form.integrand, accumulate, block, height, width, is_nodal)
     inputs = [domain, points, fields, values, geometry.integers(places)]
     (blocks,) = evaluated(kernel, shape, inputs, [(int(is_used.sum()), block)], form.device)
-    at = geometry.integers(i[is_used]), geometry.integers(j[is_used])
+    rows, columns = i[is_used], j[is_used]
+    at = geometry.integers(rows), geometry.integers(columns)
     i, j = at if isinstance(blocks, HostArray) else [a.to_jax() for a in at]
     extents = test.space_partition.node_count(), trial.space_partition.node_count()
     if output is None:
-        return bsr_from_triplets(*extents, i, j, blocks)
-    if (output.nrow, output.ncol) != extents or output.block_shape != (rows, columns):
+        made = bsr_from_triplets(*extents, i, j, blocks)
+        if is_nodal and isinstance(blocks, HostArray):  # one block a node: programs go through `values` by nodes
+            count = len(np.unique(rows.astype(np.int64) * extents[1] + columns))
+            made.columns, made.values, made.nnz = made.columns[:count], made.values[:count], count
+        return made
+    if (output.nrow, output.ncol) != extents or output.block_shape != (height, width):
         raise KernelValueError(
-            f"{form.what}: output: expected {extents[0]} by {extents[1]} blocks of {rows} by {columns}, got"
+            f"{form.what}: output: expected {extents[0]} by {extents[1]} blocks of {height} by {width}, got"
             f" {output.nrow} by {output.ncol} of {output.block_shape[0]} by {output.block_shape[1]}"
         )
     if add:

@@ -19,12 +19,15 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction, make_test
+from jaxwarp.fem.field.nodes import node_functions
+from jaxwarp.fem.field.vectors import dual_kind, flux_function
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
 from jaxwarp.fem.space.points import PointFunctions
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
 from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
 
@@ -181,12 +184,11 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
         owner = _first_elements(nodes)
         table = domain.geometry.integers(owner)
         reduction = "sum"
-    is_scaled = isinstance(space.shape, PointFunctions)
-    kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction, is_scaled)
+    to_dof, dual = _dual(space, domain)
+    kernel = _node_kernel(form.integrand, space.dof_dtype, to_dof, scalar, reduction)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    nodes_of = make_test(space).arguments if is_scaled else 0
-    inputs = [*arguments, nodes_of, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
+    inputs = [*arguments, dual, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
         values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
@@ -215,19 +217,12 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
             f"{what}: reduction: expected first, mean or sum, as dest is a matrix, got {reduction}",
             hint="all are the same for continuous functions but sum",
         )
-    if isinstance(space.shape, PointFunctions) and not space.shape.is_one_at_nodes:
-        raise KernelValueError(
-            f"{what}: dest_space: expected functions that are one at their nodes, as dest is a matrix, got those of a"
-            " kernel_func",
-            hint="make the PointBasisSpace without kernel_func",
-        )
     if is_of_jax(list(form.arguments)):
         raise KernelValueError(f"{what}: dest: values of JAX cannot be written to a matrix")
     restricted = at.space_partition if isinstance(at, SpaceRestriction) else None
     partition = partition_of(f"{what}: at", space, restricted)
     topology, geometry, scalar = space.topology, domain.geometry, domain.geometry.scalar_type
     points, _, _ = topology.nodal_arrays(domain)
-    per_cell = points.shape[1]
     nodes = partition.numbered(topology.element_nodes(domain))
     if reduction == "first":
         nodes = _first_elements(nodes)
@@ -246,10 +241,9 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     e, k, m = np.nonzero((nodes >= 0)[:, :, None] & (columns >= 0)[:, None, :])
     rows = nodes[e, k]
     blocks = wp.zeros(len(e), dtype=block, device=form.device)
-    kernel = _matrix_kernel(form.integrand, space.mapper.inverse, block, *block_shape, scalar)
-    at_points = k if points.shape[0] == 1 else e * per_cell + k
-    inputs = [*form.arguments, points.flatten(),
-              *(geometry.integers(a) for a in (e, at_points, m)),
+    to_dof, dual = _dual(space, domain)
+    kernel = _matrix_kernel(form.integrand, to_dof, block, *block_shape, scalar)
+    inputs = [*form.arguments, dual, points, int(points.shape[0] != 1), *(geometry.integers(a) for a in (e, k, m)),
               wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
     wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
     bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks)
@@ -263,16 +257,18 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
 
     @wp.kernel
     def trial_at_nodes(
-        domain: Any, fields: Any, values: Any, points: wp.array[vector(3, scalar)], elements: wp.array[int],
-        nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any], blocks: wp.array[block],
+        domain: Any, fields: Any, values: Any, dual: Any, points: wp.array2d[vector(3, scalar)], stride: int,
+        elements: wp.array[int], nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any],
+        blocks: wp.array[block],
     ):  # fmt: skip
         i = wp.tid()
+        e, k = elements[i], nodes[i]
         none = wp.vec2i(-1, -1)
         found = block()
         for d in range(columns):
             trial = wp.vec2i(trials[i], d)
-            s = sample_at(domain.index.elements[elements[i]], points[nodes[i]], -1, scalar(0.0), none, trial)
-            dof = to_dof(evaluate(s, domain, fields, values))
+            s = sample_at(domain.index.elements[e], points[e * stride, k], -1, scalar(0.0), none, trial)
+            dof = to_dof(dual, domain, s, k, evaluate(s, domain, fields, values))
             if wp.static(is_number):
                 found = block(dof) * factors[i]
             elif wp.static(rows == 1):
@@ -285,6 +281,45 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
     return trial_at_nodes
 
 
+def _dual(space: FunctionSpace, domain: GeometryDomain) -> tuple[Any, Any]:
+    """The function `(dual, domain, s, k, value)` that gives what is stored at the node k of a cell, and `dual`."""
+    shape, geometry = space.shape, space.geometry
+    if isinstance(shape, PointFunctions):
+        return _scaled(space.mapper.inverse, type(geometry.arguments), shape), make_test(space).arguments
+    if not isinstance(shape, VectorShapeFunctions):
+        return _stored(space.mapper.inverse), _Nothing(0)
+    is_cells = domain.element_kind is ElementKind.CELL
+    axes = wp.array(shape.axes, dtype=vector(geometry.cell_dimension, geometry.scalar_type), device=geometry.device)
+    kind = dual_kind(geometry.cell_dimension, geometry.scalar_type)
+    return flux_function(type(geometry.arguments), shape, is_cells), kind(axes=axes, **space.topology.orientation)
+
+
+@wp.struct
+class _Nothing:
+    nothing: int
+
+
+@functools.cache
+def _stored(inverse: Any) -> Any:
+    @wp.func
+    def to_dof(dual: Any, domain: Any, s: Any, k: int, value: Any):
+        return inverse(value)
+
+    return to_dof
+
+
+@functools.cache
+def _scaled(inverse: Any, geometry: Any, shape: PointFunctions) -> Any:
+    """A node's function need not be one at its point. `dual` is the struct of test functions, on cells."""
+    weight, local = node_functions(geometry, shape).weight, geometry.FUNCTIONS["local"]
+
+    @wp.func
+    def to_dof(dual: Any, domain: Any, s: Any, k: int, value: Any):
+        return inverse(value) / weight(dual, s.element_index, local(s.element_coords), k)
+
+    return to_dof
+
+
 def _first_elements(nodes: Any) -> Any:
     """The table with each node in its first element only."""
     found = np.full(nodes.shape, -1, np.int32)
@@ -294,14 +329,11 @@ def _first_elements(nodes: Any) -> Any:
 
 
 @functools.cache
-def _node_kernel(
-    integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any, reduction: str, is_scaled: bool
-) -> Any:
-    """If `is_scaled`, the function of a node is not one there, and is that of test functions, `nodes_of`."""
-    evaluate, weight_at = applied(integrand), operators.node_inner_weight
+def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any, reduction: str) -> Any:
+    evaluate = applied(integrand)
 
     @wp.kernel
-    def at_nodes(domain: Any, fields: Any, values: Any, nodes_of: Any, points: wp.array2d[vector(3, scalar)],
+    def at_nodes(domain: Any, fields: Any, values: Any, dual: Any, points: wp.array2d[vector(3, scalar)],
                  stride: int, nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
         e, k = wp.tid()
         node = nodes[e, k]
@@ -311,12 +343,8 @@ def _node_kernel(
             weight = scalar(1.0)
             if wp.static(reduction == "weighted_average"):
                 weight = measure(domain, s)
-            factor = weight
-            if wp.static(is_scaled):
-                s.test_dof = wp.vec2i(k, 0)
-                factor = weight / weight_at(nodes_of, s)
-                s.test_dof = none
-            wp.atomic_add(sums, node, to_dof(evaluate(s, domain, fields, values)) * factor)
+            dof = to_dof(dual, domain, s, k, evaluate(s, domain, fields, values))
+            wp.atomic_add(sums, node, dof * weight)
             wp.atomic_add(total, node, weight)
 
     return at_nodes

@@ -52,10 +52,6 @@ class PointFunctions:
     is_vector = False
 
     @property
-    def is_one_at_nodes(self) -> bool:
-        return self.function is _is_near
-
-    @property
     def basis(self) -> _PointBasis:
         return _PointBasis.WORLD if self.is_world else _PointBasis.REFERENCE
 

@@ -6,7 +6,7 @@ import enum
 import functools
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,6 +55,9 @@ class ShapeFunctions:
     degree: int
     basis: ElementBasis
     family: Polynomial
+
+    is_vector: ClassVar[bool] = False
+    """Whether the functions are vectors; see space/vectors.py."""
 
     @property
     def is_product(self) -> bool:
@@ -143,7 +146,7 @@ def make_shape(element: Element, degree: int, basis: ElementBasis | None, family
     if not 0 <= degree <= MAX_DEGREE:
         raise KernelValueError(f"{what}: degree: expected 0 to {MAX_DEGREE}, got {degree}", hint="use more cells")
     basis = basis or ElementBasis.LAGRANGE
-    if basis in (ElementBasis.NEDELEC_FIRST_KIND, ElementBasis.RAVIART_THOMAS, ElementBasis.BSPLINE):
+    if basis is ElementBasis.BSPLINE:
         raise KernelValueError(
             f"{what}: element_basis: {basis.name} is not available",
             hint="use LAGRANGE, SERENDIPITY or NONCONFORMING_POLYNOMIAL",

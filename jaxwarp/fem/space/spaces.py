@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
 from jaxwarp.fem.space.shapes import ElementBasis, ShapeFunctions, make_shape
+from jaxwarp.fem.space.vectors import VECTOR_BASES, VectorShapeFunctions, make_vector_shape
 from jaxwarp.fem.types import NULL_NODE_INDEX, ElementKind, vector
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 
@@ -31,6 +33,7 @@ class SpaceTopology:
         self.geometry, self.shape = geometry, shape
         self.is_discontinuous = discontinuous or shape.degree == 0
         self._array: Any = None
+        self._signs: Any = None
 
     @property
     def _numbered(self) -> tuple[np.ndarray, int]:
@@ -74,6 +77,17 @@ class SpaceTopology:
             self._array = self.geometry.integers(table)
         return self._array
 
+    @property
+    def orientation(self) -> dict[str, Any]:
+        """The signs of the nodes of each cell, for kinds of vector elements, which have them."""
+        shape, geometry, table = self.shape, self.geometry, self.table
+        if not isinstance(shape, VectorShapeFunctions):
+            return {}
+        if self._signs is None:
+            found = shape.signs(geometry.cells, table)
+            self._signs = wp.array(found, dtype=geometry.scalar_type, device=geometry.device)
+        return {"signs": self._signs}
+
     @functools.cached_property
     def coefficients(self) -> Any:
         return wp.array(self.shape.coefficients, dtype=self.geometry.scalar_type, device=self.geometry.device)
@@ -82,7 +96,7 @@ class SpaceTopology:
         """Numbers the nodes anew where the cells of the geometry have changed. Fields have to be made anew, then."""
         del device, temporary_store
         self.__dict__.pop("_made", None)
-        self._array = None
+        self._array = self._signs = None
 
     def element_nodes(self, domain: GeometryDomain) -> np.ndarray:
         """The nodes of each element of a domain; on sides those of the inner cell, then those of the outer one.
@@ -137,7 +151,10 @@ class SpaceTopology:
         is_inside = np.abs(local @ axes + vertices[0] - shape.nodes).max(1) < 1e-9
         if shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL and not shape.element.value.is_simplex:
             is_inside[:] = False  # a corner of its simplex touches a side
-        found = shape.node_weights(vertex_weights(side, along) @ vertices, weights)
+        if shape.is_vector:
+            found = np.full(len(is_inside), 1.0 / is_inside.sum())
+        else:
+            found = shape.node_weights(vertex_weights(side, along) @ vertices, weights)
         return to_sample(side, np.where(is_inside[:, None], local, 0.0)), np.where(is_inside, found, 0.0)
 
 
@@ -226,7 +243,7 @@ class FunctionSpace:
 
 
 def _positions_of(geometry: Geometry) -> Any:
-    return wp.types.vector(length=geometry.dimension, dtype=geometry.scalar_type)
+    return vector(geometry.dimension, geometry.scalar_type)
 
 
 @functools.cache
@@ -463,7 +480,7 @@ def make_polynomial_basis_space(
 
     Args:
         geo: the geometry.
-        degree: 0 to 3.
+        degree: 0 to 3; of `RAVIART_THOMAS` and `NEDELEC_FIRST_KIND` 1.
         element_basis: which polynomials; None: Lagrange's.
         discontinuous: whether cells share no nodes; so it is of degree 0 and of `NONCONFORMING_POLYNOMIAL`.
         family: where nodes are along an axis of squares and cubes.
@@ -473,7 +490,8 @@ def make_polynomial_basis_space(
     """
     if not isinstance(geo, Geometry):
         raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type(geo).__name__}")
-    shape = make_shape(geo.element, degree, element_basis, family)
+    make: Any = make_vector_shape if element_basis in VECTOR_BASES else make_shape
+    shape = make(geo.element, degree, element_basis, family)
     return BasisSpace(geo, shape, discontinuous or shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL)
 
 
@@ -491,6 +509,12 @@ def make_collocated_function_space(
     Raises:
         KernelTypeError: values of the type cannot be.
     """
+    if basis_space.shape.is_vector:
+        raise KernelValueError(
+            "make_collocated_function_space: basis_space: expected functions that are numbers, got"
+            f" {basis_space.shape.basis.name}",
+            hint="use make_contravariant_function_space, make_covariant_function_space or make_polynomial_space",
+        )
     scalar = basis_space.geometry.scalar_type
     mapper = dof_mapper if dof_mapper is not None else identity(as_dtype(dtype) if dtype is not None else scalar)
     if isinstance(mapper.dtype, Array) or element_scalar(mapper.dtype) != scalar:
@@ -498,6 +522,35 @@ def make_collocated_function_space(
             f"make_collocated_function_space: dtype: expected values of {scalar}, as the geometry's, got {mapper.dtype}"
         )
     return FunctionSpace(basis_space, mapper)
+
+
+def _mapped_space(what: str, basis_space: Any, basis: ElementBasis) -> FunctionSpace:
+    if not isinstance(basis_space, BasisSpace) or basis_space.shape.basis is not basis:
+        given = basis_space.shape.basis.name if isinstance(basis_space, BasisSpace) else type(basis_space).__name__
+        raise KernelTypeError(f"{what}: basis_space: expected one of {basis.name}, got {given}")
+    geometry = basis_space.geometry
+    number = identity(geometry.scalar_type)
+    return FunctionSpace(basis_space, replace(number, dtype=_positions_of(geometry)))
+
+
+@boundary
+def make_contravariant_function_space(basis_space: Any) -> FunctionSpace:
+    """Vector fields with a flux through each side, continuous across it, as `make_polynomial_space` makes them.
+
+    Args:
+        basis_space: of `RAVIART_THOMAS`.
+    """
+    return _mapped_space("make_contravariant_function_space", basis_space, ElementBasis.RAVIART_THOMAS)
+
+
+@boundary
+def make_covariant_function_space(basis_space: Any) -> FunctionSpace:
+    """Vector fields with a circulation along each edge, continuous there, as `make_polynomial_space` makes them.
+
+    Args:
+        basis_space: of `NEDELEC_FIRST_KIND`.
+    """
+    return _mapped_space("make_covariant_function_space", basis_space, ElementBasis.NEDELEC_FIRST_KIND)
 
 
 @boundary
@@ -511,6 +564,19 @@ def make_polynomial_space(
     family: Polynomial | None = None,
 ) -> FunctionSpace:
     """Functions that are polynomials in each cell; arguments as of `make_polynomial_basis_space` and
-    `make_collocated_function_space`."""
+    `make_collocated_function_space`.
+
+    Fields of `RAVIART_THOMAS` have the flux through each side, along `fem.normal`; those of `NEDELEC_FIRST_KIND` the
+    circulation along each edge, from the vertex with the lower number. Their values are vectors, `dof_values` numbers.
+    """
     basis = make_polynomial_basis_space(geo, degree, element_basis, discontinuous, family)
+    if basis.shape.is_vector:
+        expected = _positions_of(basis.geometry)
+        if dof_mapper is not None or (dtype is not None and as_dtype(dtype) != expected):
+            raise KernelTypeError(
+                f"make_polynomial_space: dtype: expected {expected} and no dof_mapper, as"
+                f" {basis.shape.basis.name} has such vectors, got {dtype} and {dof_mapper}"
+            )
+        is_flux = basis.shape.basis is ElementBasis.RAVIART_THOMAS
+        return (make_contravariant_function_space if is_flux else make_covariant_function_space)(basis)
     return make_collocated_function_space(basis, dtype, dof_mapper)

@@ -64,7 +64,7 @@ def _room(where: str, size: Any, vertices: Any, faces: Any) -> tuple[int, int]:
         return require_size(where, size)
     if isinstance(vertices, jax.core.Tracer):
         raise KernelTypeError(
-            f"{where}: in a program the size of the result does not depend on values",
+            f"{where}: under jit, the size of the result cannot depend on values",
             hint="pass size=(vertices, faces), and look at .overflow",
         )
     return int(vertices), int(faces)

@@ -285,7 +285,7 @@ def _grid(
     low, high = _bounds(meshes, poses)
     if isinstance(low, jax.core.Tracer):
         raise KernelTypeError(
-            f"{where}: in a program the number of nodes does not depend on values", hint="pass resolution=(32, 32, 32)"
+            f"{where}: under jit, the number of nodes cannot depend on values", hint="pass resolution=(32, 32, 32)"
         )
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     counts = np.ceil((high - low + 2 * more) / voxel_size) + 5

@@ -14,7 +14,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
-from jaxwarp.boundary import boundary, guarded
+from jaxwarp.boundary import boundary, called, guarded
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
 from jaxwarp.geometry.volumes import nanovdb
@@ -318,6 +318,7 @@ setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALU
 
 
 @boundary
+@called("Volume")
 def _init(self: Volume, data: Any, copy: bool = True) -> None:
     del copy
     make = partial(type(self)._of, device=device_for(None, "Volume", data))

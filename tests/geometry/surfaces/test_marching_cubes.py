@@ -202,7 +202,7 @@ def test_wrong_arguments_are_refused():
         (lambda: call(field, size=(1, 2, 3)), "size: expected a number of vertices"),
         (lambda: call(field, size=2.0), "size: expected a number of vertices"),
         (lambda: call(field, lower=(1.0, 2.0)), "lower: expected three coordinates"),
-        (lambda: jax.jit(call)(field), "in a program the size of the result does not depend on values"),
+        (lambda: jax.jit(call)(field), "under jit, the size of the result cannot depend on values"),
         (lambda: jax.jit(lambda f: call(f, size=9).trimmed())(field), "Surface.trimmed: in a program"),
     ]:
         with pytest.raises(KernelError, match=message):

@@ -133,7 +133,7 @@ BAD = {
     "threshold: expected a positive": lambda: geo.swept_volume_mesh(
         [MESH], slide([0, 0, 0]), 0.1, sign_mode=Mode.NO_SIGN
     ),
-    "does not depend on values": lambda: jax.jit(lambda t: geo.swept_volume_field([MESH], t, 0.1))(
+    "cannot depend on values": lambda: jax.jit(lambda t: geo.swept_volume_field([MESH], t, 0.1))(
         jnp.asarray(slide([0, 0, 0]))
     ),
     "sign_mode: expected 0 to 3, got 7": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), 0.1, sign_mode=7),

@@ -14,9 +14,10 @@ from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.shapes import transposed
 from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled, require_distinct_elements
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
-from jaxwarp.types import Scalar, Vec, float32, float64, int32, int64
+from jaxwarp.types import Scalar, Vec, float32, float64, int32, int64, vector
 
 _PRECISIONS = ("default", "tf32")
+_FIRST_RUNS = 8  # keys that a thread sorts in registers
 _PART_OF_SORT = 16  # elements that a thread of a block merges one after the other
 
 
@@ -279,6 +280,10 @@ def _flat(tile: Tile) -> Tile:
     return tile if tile.ndim == 1 else reshaped(tile, (math.prod(tile.shape),))
 
 
+def _largest(t: Scalar) -> int:
+    return 1 if t.kind == "bool" else 2 ** (t.bits - t.is_signed) - 1
+
+
 @tile_function(
     "tile_sort(keys: Tile, values: Tile)",
     "Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.",
@@ -291,21 +296,23 @@ def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]
         raise KernelValueError(
             f"tile_sort: {first.shape[0]} keys and {second.shape[0]} values", hint="each key has a value"
         )
-    source = first
+    source, bits, builder = first, first.dtype, frame.builder
     if first.dtype.is_float:
         bits, wide = (int64, float64) if first.dtype is float64 else (int32, float32)
         source = allocate(frame, bits, first.shape)
-        largest = frame.builder.const(2 ** (bits.bits - 1) - 1, bits)
-        in_library(frame, node, "ordered_keys", first, frame.builder.const(0.0, wide), source, largest)
+        largest = builder.const(_largest(bits), bits)
+        in_library(frame, node, "ordered_keys", first, builder.const(0.0, wide), source, largest)
     order, to_order = (allocate(frame, int32, first.shape) for _ in range(2))
-    in_library(frame, node, "counted", order)
-    to, spare = (allocate(frame, source.dtype, first.shape) for _ in range(2))
-    width = 1
+    runs, spare = (allocate(frame, bits, first.shape) for _ in range(2))
+    width = min(_FIRST_RUNS, first.shape[0])
+    part, places = (zero(frame, vector(width, t)) for t in (bits, int32))
+    in_library(frame, node, "sorted_parts", source, runs, order, part, places, builder.const(_largest(bits), bits))
+    source, to = runs, spare
     while width < first.shape[0]:
         part = min(2 * width, _PART_OF_SORT)
         trips = width.bit_length() if part < 2 * width else 0
         in_library(frame, node, "merged_runs", source, order, to, to_order, width, part, trips)
-        source, to, spare = to, spare, to
+        source, to = to, source
         order, to_order, width = to_order, order, 2 * width
     sorted_tiles = (first,) if overlap(first, second) else (first, second)
     results = [allocate(frame, t.dtype, t.shape) for t in sorted_tiles]
