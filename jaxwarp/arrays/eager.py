@@ -17,7 +17,8 @@ from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.debug import launch_in
-from jaxwarp.kernel import Kernel
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.kernel import Argument, Kernel
 from jaxwarp.launches.arguments.argument import KEY, CallParameter, Given, describe, is_key, with_absent
 from jaxwarp.launches.arguments.bind import (
     LaunchOptions,
@@ -47,6 +48,9 @@ from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import ENDLESS, Array, element_scalar
 from jaxwarp.unlocked import cached_property
 
+_BUFFER = "buffer"  # the kind of an array in memory
+_MAX_PLANS = 512  # of a kernel
+
 
 class PlacedValue(NamedTuple):
     """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
@@ -69,7 +73,7 @@ class PlacedValue(NamedTuple):
         JAX."""
         if self.region is not None:
             element = self.array.dtype if isinstance(self.array, LiveArray) else None
-            return Given("buffer", self.region.shape, self.region.dtype, element=element)
+            return Given(_BUFFER, self.region.shape, self.region.dtype, element=element)
         if isinstance(self.value, (np.ndarray, np.generic)):
             return Given(type(self.value).__name__, self.value.shape, self.value.dtype, is_host=self.value.ndim == 0)
         return describe(self.value)
@@ -322,8 +326,6 @@ def _plan(
     return plan
 
 
-_MAX_PLANS = 512  # of a kernel
-
 
 def _make_plan(
     kernel: Kernel,
@@ -332,31 +334,89 @@ def _make_plan(
     cuda: CudaOptions,
     places: tuple[int | None, ...],
 ) -> LaunchPlan:
-    arguments = arguments_of(kernel)
-    described = with_absent(arguments, described)
-    elements = resolve_elements(arguments, described)
-    try:
-        converters = make_converters(arguments, elements, described)
-    except KernelTypeError as error:
-        error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
-        raise
-    specialized = specialize(kernel, arguments, elements, described)
-    same = same_memory(specialized, places)
-    specialized = with_one_for(specialized, same)
-    given = [d.shape for d in described]
-    launch = bind(kernel, specialized, extents, given, LaunchOptions(cuda=cuda))
+    fit = _fit(kernel, described, places)
+    given = [d.shape for d in (described if fit.is_whole else with_absent(fit.arguments, described))]
+    launch = bind(kernel, fit.kernel, extents, given, LaunchOptions(cuda=cuda))
     # What is passed by value has a type of known shape.
     shapes = (shape or param.shape for shape, param in zip(given, launch.kernel.params, strict=True))
-    effects, params = analyze(launch.kernel), launch.kernel.params
-    written = {i: effects[params[i]].first_write for i in launch.result_params}
-    updated = {i for i in written if launch.roles[i] == IN_OUT}
-    overwritten = {i: (i in updated, i in updated and _decides(effects[params[i]])) for i in written}
-    untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
     endless = frozenset(i for i, shape in enumerate(known) if ENDLESS in shape)
-    added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
+    uses = _uses(launch.kernel, launch.roles)
     return LaunchPlan(
-        kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, endless, same
+        kernel, launch, fit.arguments, known, fit.converters, uses.written, uses.overwritten, uses.untouched,
+        uses.added_to, endless, fit.same,
+    )  # fmt: skip
+
+
+class _Fit(NamedTuple):
+    """A fit of arguments to a kernel, whatever their extents, see `LaunchPlan`.
+
+    Attributes:
+        kernel: for the types of the arguments.
+        is_whole: whether no argument is None in place of an array.
+    """
+
+    arguments: tuple[CallParameter, ...]
+    converters: tuple[Convert | None, ...]
+    kernel: KernelIR
+    same: dict[int, int]
+    is_whole: bool
+
+
+def _fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> _Fit:
+    """Return how arguments fit a kernel, found once for all extents."""
+    key = places, tuple(map(_without_extents, kernel.leaves, described))
+    fit = kernel.found.fits.get(key)
+    if fit is None:
+        if len(kernel.found.fits) >= _MAX_PLANS:
+            kernel.found.fits.clear()
+        fit = kernel.found.fits[key] = _make_fit(kernel, described, places)
+    return fit
+
+
+def _without_extents(argument: Argument, given: Given) -> Any:
+    """Return what decides how an argument fits: of an array in memory all but its extents, which are to be int32."""
+    shape = given.shape
+    if given.kind != _BUFFER or shape is None or not isinstance(argument.annotation, Array):
+        return given
+    components = shape[argument.annotation.ndim :]
+    return len(shape), components, given.dtype, given.element, max(shape, default=0) < 2**31 or shape
+
+
+def _make_fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> _Fit:
+    arguments = arguments_of(kernel)
+    absent = with_absent(arguments, described)
+    elements = resolve_elements(arguments, absent)
+    try:
+        converters = make_converters(arguments, elements, absent)
+    except KernelTypeError as error:
+        error.hint = _result_hint(kernel, arguments, elements, absent) or error.hint
+        raise
+    specialized = specialize(kernel, arguments, elements, absent)
+    same = same_memory(specialized, places)
+    is_whole = not any(given.is_absent for given in absent)
+    return _Fit(arguments, converters, with_one_for(specialized, same), same, is_whole)
+
+
+class _Uses(NamedTuple):
+    """The uses that a kernel makes of its arguments, see `LaunchPlan`."""
+
+    written: dict[int, Loc | None]
+    overwritten: dict[int, tuple[bool, bool]]
+    untouched: frozenset[int]
+    added_to: frozenset[int]
+
+
+@functools.lru_cache(maxsize=_MAX_PLANS)
+def _uses(kernel: KernelIR, roles: tuple[str, ...]) -> _Uses:
+    effects = [analyze(kernel)[param] for param in kernel.params]
+    written = {i: effects[i].first_write for i, role in enumerate(roles) if role != INPUT}
+    updated = {i for i in written if roles[i] == IN_OUT}
+    return _Uses(
+        written,
+        {i: (i in updated, i in updated and _decides(effects[i])) for i in written},
+        frozenset(i for i, found in enumerate(effects) if not (found.reads or found.modifies)),
+        frozenset(i for i, found in enumerate(effects) if found.atomics),
     )
 
 

@@ -344,11 +344,25 @@ def _remember(kernel: Kernel, key: Any, checked: CheckedLaunch) -> Repeated | No
         return None  # it is copied for each launch
     made = RepeatedOnGpu(checked) if is_on_gpu else Repeated(checked)
     with _launched_lock:
-        if sum(len(other.launches) for other in _launched) >= _MAX_KNOWN:
-            forget()
         kernel.found.launches[key] = made
         _launched.add(kernel.found)
+        entry = weakref.ref(kernel.found), key
+        _known.pop(entry, None)
+        _known[entry] = None
+        if len(_known) > _MAX_KNOWN:
+            _drop_oldest()
     return made
+
+
+def _drop_oldest() -> None:
+    """Drop what was found of one launch. Where many sizes are launched once, those of other kernels stay known."""
+    entry = next(iter(_known))
+    del _known[entry]
+    found = entry[0]()
+    if found is not None:
+        found.launches.pop(entry[1], None)
+        for key in list(found.plans)[: max(0, len(found.plans) - len(found.launches))]:
+            found.plans.pop(key, None)
 
 
 def forget() -> None:
@@ -358,11 +372,14 @@ def forget() -> None:
             found.launches.clear()
             found.recent.clear()
             found.plans.clear()
+            found.fits.clear()
         _launched.clear()
+        _known.clear()
 
 
 _launched_lock = threading.RLock()
 _launched: weakref.WeakSet[KernelFacts] = weakref.WeakSet()
+_known: dict[tuple[weakref.ref[KernelFacts], Any], None] = {}  # launches, the oldest first
 
 
 def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:

@@ -29,14 +29,14 @@ class KernelFacts:
         specialized: IR by the types of arguments.
         given: kernels for types of arguments that this one leaves open.
         of_classes: the same, by classes alone.
-        plans, launches: what launches outside of JAX found out, by what is alike. They end with this.
+        fits, plans, launches: what launches outside of JAX found out, by what is alike. They end with this.
         recent: launches by the very arrays that they are on.
         looks_up: whether launches outside of JAX look objects up by their ids; None: there was none yet.
         looks_up_at: the line.
     """
 
     __slots__ = (
-        *("__weakref__", "content", "given", "launches", "looks_up", "looks_up_at", "max_unroll", "of_classes"),
+        *("__weakref__", "content", "fits", "given", "launches", "looks_up", "looks_up_at", "max_unroll", "of_classes"),
         *("plans", "recent", "specialized"),
     )
 
@@ -45,6 +45,7 @@ class KernelFacts:
         self.specialized: dict[tuple[Any, ...], Any] = {}
         self.given: dict[tuple[Any, ...], Any] = {}
         self.of_classes: dict[tuple[type, ...], Any] = {}
+        self.fits: dict[Any, Any] = {}
         self.plans: dict[Any, Any] = {}
         self.launches: dict[Any, Any] = {}
         self.recent: dict[Any, Any] = {}

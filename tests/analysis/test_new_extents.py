@@ -11,8 +11,10 @@ import jaxwarp as wp
 from jaxwarp.analysis import effects
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.coverage import Coverage
+from jaxwarp.arrays import launching
 from jaxwarp.codegen.cpu.plan import cost
 from jaxwarp.passes import pipeline
+from jaxwarp.passes.checks import out_of_range, reach
 
 
 @wp.struct
@@ -51,6 +53,7 @@ def test_a_launch_at_new_extents_proves_nothing_again(monkeypatch):
     monkeypatch.setattr(effects, "Coverage", refuse)
     monkeypatch.setattr(pipeline, "succession_of", refuse)
     monkeypatch.setattr(cost.WorkSum, "block", refuse)
+    monkeypatch.setattr(out_of_range, "_Search", refuse)
     for count in (21, 34, 1000):
         launched(count)
 
@@ -148,3 +151,78 @@ def test_the_grain_depends_on_extents_of_loops_alone():
         grains.append(cost.choose_grain(ir, extents))
         assert grains[-1] == max(cost._MIN_GRAIN, min(cost._MAX_GRAIN, int(cost.prices.GRAIN / (1 + work))))
     assert len(set(grains)) > 1
+
+
+@wp.kernel
+def around(x: wp.array[float], v: wp.array[wp.vec3], n: wp.array[int], y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[i, j + 1] = x[i + 2] + x[-3] + x[y.shape[1] - 2] + v[j][2]
+    x[x.shape[0] - 1] = 2.0
+    if n[i] > 0:  # of data: nothing in it is certain
+        y[i, j] = x[j + 1000]
+    if j == 0:
+        y[1 + i, 0] = x[2 + (i - 1)]
+    for k in range(n[0]):
+        y[i, k] = 1.0
+
+
+@wp.kernel
+def ends(x: wp.array[float], y: wp.array[float]):
+    y[0] = x[-3]
+    y[y.shape[0] - 2] = x[x.shape[0] - 4]
+
+
+@wp.kernel
+def carried(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    k = wp.int32(0)
+    while k < 3:
+        k += 2
+    y[i] = x[k]
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, around, ends, carried], ids=lambda kernel: kernel.name)
+def test_where_indices_of_all_extents_are_inside_a_search_finds_nothing(kernel):
+    ir = kernel.specialize()
+    axes = [(p, axis) for p in ir.params for axis, n in enumerate(p.shape) if n is None]
+    told, strays = [], []
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        known = dict(zip(axes, rng.integers(0, 8, len(axes)).tolist(), strict=True))
+        shapes = tuple(tuple(known.get((p, a), n) for a, n in enumerate(p.shape)) for p in ir.params)
+        grid = tuple(rng.integers(1, 5, ir.grid_rank).tolist())
+        told.append(reach.is_inside(ir, grid, shapes))
+        strays.append(out_of_range._first.__wrapped__(ir, grid, shapes))
+        assert strays[-1] is None or not told[-1], (grid, shapes)
+    assert any(strays) == (kernel is not guarded)
+    if kernel in (own, rows):
+        assert told == [stray is None for stray in strays]
+    assert any(told) == (kernel not in (merged, backwards, carried))
+
+
+def test_unknown_extents_decide_nothing():
+    ir = own.specialize()
+    assert reach.is_inside(ir, (5,), ((None,), (5,)))
+    assert not reach.is_inside(ir, (5,), ((None,), (4,)))
+    assert not reach.is_inside(ir, (2**31 + 1,), ((2**40,), (2**40,)))  # indices have 32 bits
+
+
+def test_of_too_many_launches_the_oldest_is_forgotten(monkeypatch):
+    launching.forget()
+    checks = []
+    check = launching.check
+    monkeypatch.setattr(launching, "check", lambda *args: checks.append(args) or check(*args))
+    monkeypatch.setattr(launching, "_MAX_KNOWN", 4)
+
+    def launch(kernel, count):
+        checks.clear()
+        wp.launch(kernel, dim=count, inputs=[wp.ones(count)], outputs=[wp.zeros(count)])
+        return len(checks)
+
+    assert [launch(own, n) for n in (3, 4, 5)] == [1, 1, 1]
+    assert [launch(guarded, n) for n in (3, 4)] == [1, 1]
+    assert [launch(own, n) for n in (4, 5)] == [0, 0]
+    assert [launch(guarded, n) for n in (3, 4)] == [0, 0]
+    assert len(own.found.launches) == len(own.found.plans) == 2
+    assert launch(own, 3) == 1  # and forgets the launch with 4
+    assert [launch(own, n) for n in (5, 3, 4)] == [0, 0, 1]

@@ -263,9 +263,10 @@ class ImplicitField(_OfDomain):
     def arguments(self) -> Any:
         values = struct_of_values("ImplicitField", self._declared, self.values)
         geometry, names = self.geometry.arguments, tuple(self.values)
-        of = ImplicitFunctions(
-            *(f and of_values(f, names) for f in (self.func, self.grad_func, self.div_func)), self._by_index
+        value, gradient, divergence = (
+            f and of_values(f, names) for f in (self.func, self.grad_func, self.div_func)
         )
+        of = ImplicitFunctions(value, gradient, divergence, self._by_index)
         kind = function_kind(type(geometry), not self.is_of_sides, of, type(values), self.degree)
         return kind(geometry=geometry, values=values)
 

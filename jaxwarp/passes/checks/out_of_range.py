@@ -24,6 +24,7 @@ from jaxwarp.errors import OutOfRangeError
 from jaxwarp.ir.interpret import apply_builtin, counted_from_end, trip_counts
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
+from jaxwarp.passes.checks.reach import is_inside
 from jaxwarp.passes.checks.steering import Steering, landmarks
 from jaxwarp.passes.erase_rules import erase_rules
 
@@ -55,6 +56,8 @@ def require_in_range(kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Seque
     if len(threads) < len(extents) or 0 in threads:
         return
     known = tuple(_known_extents(p, shape) for p, shape in zip(kernel.params, shapes, strict=True))
+    if is_inside(_erased(kernel), threads, known):
+        return
     found = _first(kernel, threads, known)
     if found is not None:
         raise found.error(kernel.name, fewer)
