@@ -91,11 +91,11 @@ from jaxwarp.fem.quadrature import RegularQuadrature as RegularQuadrature
 from jaxwarp.fem.space.mapper import DofMapper as DofMapper
 from jaxwarp.fem.space.mapper import SkewSymmetricTensorMapper as SkewSymmetricTensorMapper
 from jaxwarp.fem.space.mapper import SymmetricTensorMapper as SymmetricTensorMapper
+from jaxwarp.fem.space.points import PointBasisSpace as PointBasisSpace
 from jaxwarp.fem.space.polynomial import Polynomial as Polynomial
 from jaxwarp.fem.space.shapes import ElementBasis as ElementBasis
 from jaxwarp.fem.space.spaces import BasisSpace as BasisSpace
 from jaxwarp.fem.space.spaces import FunctionSpace as FunctionSpace
-from jaxwarp.fem.space.spaces import PointBasisSpace as PointBasisSpace
 from jaxwarp.fem.space.spaces import SpacePartition as SpacePartition
 from jaxwarp.fem.space.spaces import SpaceRestriction as SpaceRestriction
 from jaxwarp.fem.space.spaces import SpaceTopology as SpaceTopology

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -134,5 +135,16 @@ def applied(function: Integrand) -> Expanded:
                 if index is not None:
                     given[name] = struct.values[index]
         return call(function, [], given)
+
+    return Expanded(function.name, expand)
+
+
+@functools.cache
+def of_values(function: Func, names: tuple[str, ...]) -> Expanded:
+    """`(*arguments, values)`: a function with its first arguments and its values, of a struct that has their names."""
+
+    def expand(call: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        *first, values = args
+        return call(function, first, {n: values.values[values.type.index(n)] for n in names})
 
     return Expanded(function.name, expand)

@@ -272,6 +272,13 @@ class PicQuadrature(Quadrature):
         """Return how many points the fullest cell of the domain has."""
         return int(self._counts[self.domain.elements].max(initial=0))
 
+    def point_numbers(self, by_evaluation: bool = False) -> np.ndarray:
+        elements, offsets = self.domain.elements, self._offsets.numpy()
+        at = offsets[elements][:, None] + np.arange(self.max_points_per_element())
+        is_used = at < offsets[elements + 1][:, None]
+        numbers = np.arange(self.evaluation_point_count()) if by_evaluation else self._particles.numpy()
+        return np.where(is_used, np.append(numbers, -1)[np.where(is_used, at, -1)], -1).astype(np.int32)
+
     def fill_element_mask(self, mask: Any) -> None:
         """Write 1 for each cell of the geometry that has a particle, and 0 for the others."""
         count = len(self._counts)

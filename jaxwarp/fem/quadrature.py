@@ -72,6 +72,16 @@ class Quadrature:
         """Return how many points the elements have. A point that is in several of them counts in each."""
         return self.total_point_count()
 
+    def point_numbers(self, by_evaluation: bool = False) -> np.ndarray:
+        """Return the numbers of the points of each element; -1 where an element has fewer than others.
+
+        Args:
+            by_evaluation: whether they are counted in the order of the elements, so that a point that is in several of
+                them has several numbers.
+        """
+        del by_evaluation
+        return np.arange(self.total_point_count(), dtype=np.int32).reshape(-1, self.max_points_per_element())
+
     @property
     def arguments(self) -> Any:
         kind = quadrature_kind(self.domain.geometry.scalar_type)
@@ -132,13 +142,7 @@ class NodalQuadrature(Quadrature):
         domain = self.domain
         elements = domain.elements
         if self._made is None or self._made[0] is not elements:
-            points, weights, _ = self._space.topology.nodal_points(domain)
-            scalar, device = domain.geometry.scalar_type, domain.geometry.device
-            self._made = (
-                elements,
-                wp.array(points, dtype=vector(3, scalar), device=device),
-                wp.array(weights, dtype=scalar, device=device),
-            )
+            self._made = (elements, *self._space.topology.nodal_arrays(domain)[:2])
         return self._made
 
     @property

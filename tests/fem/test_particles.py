@@ -363,9 +363,6 @@ REFUSED = {
     "use_domain_element_indices=True keeps": lambda p: setattr(
         fem.PicQuadrature(fem.Cells(p.grid), p.positions, use_domain_element_indices=True), "domain", fem.Cells(p.grid)
     ),
-    "nodes are points are not available, got PicQuadrature": lambda p: fem.PointBasisSpace(
-        fem.PicQuadrature(fem.Cells(p.grid), p.positions)
-    ),
     "points that are in several elements": lambda p: fem.interpolate(
         p.space.make_field(), dest=wp.zeros(p.count), at=fem.PicQuadrature(fem.Cells(p.grid), p.spread)
     ),

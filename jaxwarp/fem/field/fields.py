@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, ClassVar
 
 import jax
@@ -11,6 +10,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem.calls import of_values
 from jaxwarp.fem.domain import Cells, GeometryDomain, Sides
 from jaxwarp.fem.field.kinds import (
     TEST,
@@ -27,7 +27,6 @@ from jaxwarp.fem.geometry.geometries import DeformedGeometry
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
-from jaxwarp.frontend.lowering.values import Expanded
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.types import element_scalar, element_shape
 
@@ -265,7 +264,7 @@ class ImplicitField(_OfDomain):
         values = struct_of_values("ImplicitField", self._declared, self.values)
         geometry, names = self.geometry.arguments, tuple(self.values)
         value, gradient, divergence = (
-            f and _of_values(f, names) for f in (self.func, self.grad_func, self.div_func)
+            f and of_values(f, names) for f in (self.func, self.grad_func, self.div_func)
         )
         of = ImplicitFunctions(value, gradient, divergence, self._by_index)
         kind = function_kind(type(geometry), not self.is_of_sides, of, type(values), self.degree)
@@ -319,17 +318,6 @@ class NonconformingField(_OfDomain):
     def arguments(self) -> Any:
         parts = {n: getattr(self, n).arguments for n in ("domain", "field", "background")}
         return nonconforming_kind(*(type(p) for p in parts.values()))(**parts)
-
-
-@functools.cache
-def _of_values(function: Func, names: tuple[str, ...]) -> Expanded:
-    """`(position, values)`: the function with its values, of a struct that has their names."""
-
-    def expand(call: Any, args: Any, keywords: Any) -> Any:
-        position, values = args
-        return call(function, [position], {n: values.values[values.type.index(n)] for n in names})
-
-    return Expanded(function.name, expand)
 
 
 @boundaries

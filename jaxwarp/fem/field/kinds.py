@@ -15,10 +15,11 @@ import jaxwarp as wp
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant
 from jaxwarp.fem.field import vectors
+from jaxwarp.fem.field.nodes import NodeFunctions, node_functions
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.places import metric_functions, of_cells, of_sides
 from jaxwarp.fem.space.mapper import DofMapper
-from jaxwarp.fem.space.shapes import ShapeFunctions, shape_functions
+from jaxwarp.fem.space.shapes import ShapeFunctions
 from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import matrix, sample_type, vector
 from jaxwarp.types import Mat, Scalar
@@ -87,41 +88,41 @@ def _hints(shape: ShapeFunctions) -> dict[str, str]:
 def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_whole: bool = True) -> Any:
     """The struct of fields with values at nodes; if not at all (`is_whole`), zero at the others, whose number is -1."""
     scalar, dtype = geometry.SCALAR, mapper.dtype
-    count = len(shape.nodes)
-    weight, slope = shape_functions(shape, scalar)
-    to_value = mapper.function
+    of = node_functions(geometry, shape)
+    weight, slope, bound = of.weight, of.slope, of.bound
+    to_value, is_full = mapper.function, is_whole and not of.is_ragged
 
     @wp.func
     def node_value(f: Any, cell: int, k: int):
         node = f.nodes[cell, k]
-        if wp.static(not is_whole) and node < 0:
+        if wp.static(not is_full) and node < 0:
             return dtype(scalar(0.0))
         return to_value(f.dofs[node])
 
     @wp.func
     def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         found = dtype(scalar(0.0))
-        for k in range(f.nodes.shape[1]):  # not unrolled: long texts take long to compile
-            found += node_value(f, cell, k) * weight(f.coefficients, x, k)
+        for k in range(bound(f, cell)):  # not unrolled: long texts take long to compile
+            found += node_value(f, cell, k) * weight(f, cell, x, k)
         return found
 
     @wp.func
     def node_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, k: int):
-        return node_value(f, cell, k), slope(f.coefficients, x, k)
+        return node_value(f, cell, k), slope(f, cell, x, k)
 
-    fields = {"dofs": wp.array[mapper.dof_dtype], "nodes": wp.array2d[int], "coefficients": wp.array2d[scalar],
+    fields = {"dofs": wp.array[mapper.dof_dtype], "nodes": wp.array2d[int], "coefficients": of.coefficients,
               "geometry": geometry}  # fmt: skip
     if isinstance(shape, VectorShapeFunctions):
         fields["signs"] = wp.array2d[scalar]
         functions = vectors.discrete_functions(geometry, shape, is_whole)
     else:
-        functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, count, node_gradient)}
+        functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, bound, node_gradient)}
     name = f"{'Discrete' if is_whole else 'Partial'}_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
     made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, HINTS=_hints(shape),
                      __call__=operators.inner)  # fmt: skip
-    functions |= _operators(made, _itself, of_cells(geometry), _no_dof) | _node_operators(made, weight, slope)
+    functions |= _operators(made, _itself, of_cells(geometry), _no_dof) | _node_operators(made, of)
     if not shape.is_vector:
-        functions["divergence"] = _divergence(made, count, node_gradient)
+        functions["divergence"] = _divergence(made, bound, node_gradient)
     functions["div"] = functions["div_outer"] = _of_cell(
         functions["divergence"], _itself, of_cells(geometry), _no_dof, 0
     )
@@ -130,7 +131,7 @@ def discrete_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, is_wh
     return made
 
 
-def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: Any) -> Any:
+def _reference_gradient(geometry: Any, dtype: Any, bound: Any, node_gradient: Any) -> Any:
     scalar, dimension = geometry.SCALAR, geometry.ELEMENT.dimension
     if isinstance(dtype, Mat):
         return None
@@ -139,7 +140,7 @@ def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: An
     @wp.func
     def reference_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         found = made()
-        for k in range(f.nodes.shape[1]):
+        for k in range(bound(f, cell)):
             value, slope = node_gradient(f, cell, x, dof, k)
             found += times(value, slope)
         return found
@@ -147,7 +148,7 @@ def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: An
     return reference_gradient
 
 
-def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
+def _divergence(kind: Any, bound: Any, node_gradient: Any) -> Any:
     """Make the divergence of vectors and matrices: the sum of derivatives of components, or rows, by coordinate."""
     geometry, dtype = kind.GEOMETRY, kind.VALUE
     scalar = geometry.SCALAR
@@ -162,7 +163,7 @@ def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
     def divergence(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         across = wp.transpose(inverse(jacobian(f.geometry, cell, x)))
         found = made(scalar(0.0))
-        for k in range(f.nodes.shape[1]):
+        for k in range(bound(f, cell)):
             value, slope = node_gradient(f, cell, x, dof, k)
             if wp.static(is_matrix):
                 found += wp.transpose(value) * (across * slope)
@@ -177,25 +178,25 @@ def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
 def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_name: str, is_cells: bool) -> Any:
     """The struct of test and trial functions of a space, on cells or on sides."""
     scalar, dtype = geometry.SCALAR, mapper.dtype
-    count = len(shape.nodes)
-    weight, slope = shape_functions(shape, scalar)
+    of = node_functions(geometry, shape)
+    weight, slope, width = of.weight, of.slope, of.width
     unit, to_value = unit_function(mapper.dof_dtype, scalar), mapper.function
 
     @wp.func
     def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         one = to_value(unit(dof[1]))
         if wp.static(is_cells):
-            return one * weight(f.coefficients, x, dof[0])
-        return one * wp.where(dof[0] // count == which, weight(f.coefficients, x, dof[0] % count), scalar(0.0))
+            return one * weight(f, cell, x, dof[0])
+        count = width(f)
+        return one * wp.where(dof[0] // count == which, weight(f, cell, x, dof[0] % count), scalar(0.0))
 
     @wp.func
     def node_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         one = to_value(unit(dof[1]))
         if wp.static(is_cells):
-            return one, slope(f.coefficients, x, dof[0])
-        return one, slope(f.coefficients, x, dof[0] % count) * wp.where(
-            dof[0] // count == which, scalar(1.0), scalar(0.0)
-        )
+            return one, slope(f, cell, x, dof[0])
+        count = width(f)
+        return one, slope(f, cell, x, dof[0] % count) * wp.where(dof[0] // count == which, scalar(1.0), scalar(0.0))
 
     times, _ = _outer_function(dtype, geometry.ELEMENT.dimension, scalar)
 
@@ -204,7 +205,7 @@ def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_na
         one, gradient = node_gradient(f, cell, x, dof, which)
         return times(one, gradient)
 
-    fields = {"nodes": wp.array2d[int], "coefficients": wp.array2d[scalar], "geometry": geometry}
+    fields = {"nodes": wp.array2d[int], "coefficients": of.coefficients, "geometry": geometry}
     if isinstance(shape, VectorShapeFunctions):
         fields["signs"] = wp.array2d[scalar]
         functions = vectors.virtual_functions(geometry, shape, is_cells)
@@ -221,7 +222,7 @@ def virtual_kind(geometry: Any, shape: ShapeFunctions, mapper: DofMapper, dof_na
     functions["div"] = _of_cell(functions["divergence"], _itself, places, dof_of, 0)
     functions["div_outer"] = _of_cell(functions["divergence"], _itself, places, dof_of, 1)
     if is_cells:
-        functions |= _virtual_node_operators(made, dof_of, weight)
+        functions |= _virtual_node_operators(made, dof_of, of)
     return made
 
 
@@ -339,19 +340,17 @@ def _world_gradient(kind: Any) -> Any:
     return gradients
 
 
-def _node_operators(kind: Any, weight: Any, slope: Any) -> dict[str, Any]:
+def _node_operators(kind: Any, of: NodeFunctions) -> dict[str, Any]:
     """Make the node operators of a field with values at nodes. They count nodes in the element."""
     geometry = kind.GEOMETRY
-    points = vector(geometry.ELEMENT.dimension, geometry.SCALAR)
     local, coords = geometry.FUNCTIONS["local"], geometry.FUNCTIONS["coords"]
     inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, geometry.SCALAR)
     jacobian, sample = geometry.FUNCTIONS["jacobian"], sample_type(geometry.SCALAR)
-    nodes = kind.SHAPE.nodes
-    count = len(nodes)
+    weight, slope, count, node_x = of.weight, of.slope, of.count, of.node_x
 
     @wp.func
     def node_count(f: Any, s: Any):
-        return wp.static(count)
+        return count(f, s.element_index)
 
     @wp.func
     def node_index(f: Any, s: Any, k: int):
@@ -359,37 +358,32 @@ def _node_operators(kind: Any, weight: Any, slope: Any) -> dict[str, Any]:
 
     @wp.func
     def at_node(f: Any, s: Any, k: int):
-        x = points()
-        for n in range(count):
-            for d in range(wp.static(nodes.shape[1])):
-                x[d] = wp.where(k == n, x.dtype(wp.static(float(nodes[n, d]))), x[d])
-        return sample(s.element_index, coords(x))
+        return sample(s.element_index, coords(node_x(f, s.element_index, k)))
 
     @wp.func
     def node_inner_weight(f: Any, s: Any, k: int):
-        return weight(f.coefficients, local(s.element_coords), k)
+        return weight(f, s.element_index, local(s.element_coords), k)
 
     @wp.func
     def node_inner_weight_gradient(f: Any, s: Any, k: int):
         x = local(s.element_coords)
-        return wp.transpose(inverse(jacobian(f.geometry, s.element_index, x))) * slope(f.coefficients, x, k)
+        return wp.transpose(inverse(jacobian(f.geometry, s.element_index, x))) * slope(f, s.element_index, x, k)
 
     found = {"node_count": node_count, "node_index": node_index, "at_node": at_node}
     weights = {"node_inner_weight": node_inner_weight, "node_inner_weight_gradient": node_inner_weight_gradient}
     return found if kind.SHAPE.is_vector else found | weights
 
 
-def _virtual_node_operators(kind: Any, dof_of: Any, weight: Any) -> dict[str, Any]:
+def _virtual_node_operators(kind: Any, dof_of: Any, of: NodeFunctions) -> dict[str, Any]:
     """The same of test and trial functions, whose node is the sample's."""
     geometry = kind.GEOMETRY
-    points = vector(geometry.ELEMENT.dimension, geometry.SCALAR)
     local, coords = geometry.FUNCTIONS["local"], geometry.FUNCTIONS["coords"]
-    sample, nodes = sample_type(geometry.SCALAR), kind.SHAPE.nodes
-    count = len(nodes)
+    sample = sample_type(geometry.SCALAR)
+    weight, count, node_x = of.weight, of.count, of.node_x
 
     @wp.func
     def node_count(f: Any, s: Any):
-        return wp.static(count)
+        return count(f, s.element_index)
 
     @wp.func
     def node_index(f: Any, s: Any):
@@ -397,15 +391,12 @@ def _virtual_node_operators(kind: Any, dof_of: Any, weight: Any) -> dict[str, An
 
     @wp.func
     def at_node(f: Any, s: Any):
-        x = points()
-        for n in range(count):
-            for d in range(wp.static(nodes.shape[1])):
-                x[d] = wp.where(dof_of(s)[0] == n, x.dtype(wp.static(float(nodes[n, d]))), x[d])
+        x = node_x(f, s.element_index, dof_of(s)[0])
         return sample(s.element_index, coords(x), s.qp_index, s.qp_weight, s.test_dof, s.trial_dof)
 
     @wp.func
     def node_inner_weight(f: Any, s: Any):
-        return weight(f.coefficients, local(s.element_coords), dof_of(s)[0])
+        return weight(f, s.element_index, local(s.element_coords), dof_of(s)[0])
 
     found = {"node_count": node_count, "node_index": node_index, "at_node": at_node}
     return found if kind.SHAPE.is_vector else found | {"node_inner_weight": node_inner_weight}

@@ -18,7 +18,7 @@ from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField, require_o
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, overlaps
 from jaxwarp.fem.integration.kernels import add_kernel, bilinear_kernel, functional_kernel, linear_kernel
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
-from jaxwarp.fem.types import matrix, vector
+from jaxwarp.fem.types import matrix
 from jaxwarp.fem.values import struct_of_structs, struct_of_values
 from jaxwarp.sparse import BsrMatrix, bsr_axpy, bsr_from_triplets, bsr_set_from_triplets
 from jaxwarp.types import Scalar, as_dtype, element_scalar, element_shape
@@ -186,14 +186,12 @@ def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype:
             f"{form.what}: assembly: 'nodal' is not available between cells",
             hint="integrate over BoundarySides, or leave assembly out",
         )
-    points, weights, _ = topology.nodal_points(domain)
+    points, weights, is_used = topology.nodal_arrays(domain)
     scalar = domain.geometry.scalar_type
     kind = quadrature_kind(scalar)
-    rule = kind(points=wp.array(points, dtype=vector(3, scalar), device=form.device),
-                weights=wp.array(weights, dtype=scalar, device=form.device), stride=int(len(points) != 1))  # fmt: skip
+    rule = kind(points=points, weights=weights, stride=int(points.shape[0] != 1))
     nodes, columns = (
-        np.where(weights > 0.0, f.space_restriction.element_nodes()[:, : weights.shape[1]], -1)
-        for f in (test, trial or test)
+        np.where(is_used, f.space_restriction.element_nodes()[:, : is_used.shape[1]], -1) for f in (test, trial or test)
     )
     if trial is None:
         return _linear(form, rule, nodes, accumulate, output_dtype, output, add, True)

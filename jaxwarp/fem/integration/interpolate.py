@@ -18,13 +18,14 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
-from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction, make_test
+from jaxwarp.fem.field.nodes import node_functions
 from jaxwarp.fem.field.vectors import dual_kind, flux_function
-from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
+from jaxwarp.fem.space.points import PointFunctions
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
@@ -170,15 +171,14 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
             f"{form.what}: a discontinuous space has nodes for each of the cells at a side",
             hint="interpolate at BoundarySides, at cells, or to a continuous space",
         )
-    points, weights, _ = topology.nodal_points(domain)
-    nodes = partition.numbered(topology.element_nodes(domain)[:, : points.shape[1]])
+    where, _, is_used = topology.nodal_arrays(domain)
+    nodes = partition.numbered(topology.element_nodes(domain)[:, : is_used.shape[1]])
     if domain.element_kind is ElementKind.SIDE:
         nodes = nodes.copy()
-        nodes[weights <= 0.0] = -1
+        nodes[~is_used] = -1
     scalar = domain.geometry.scalar_type
     arguments = form.arguments
     device = form.device
-    where = wp.array(points, dtype=vector(3, scalar), device=device)
     table = domain.geometry.integers(nodes)
     if reduction == "first":
         owner = _first_elements(nodes)
@@ -188,7 +188,7 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
     kernel = _node_kernel(form.integrand, space.dof_dtype, to_dof, scalar, reduction)
     count = partition.node_count()
     is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
-    inputs = [*arguments, dual, where, int(len(points) != 1), table.to_jax() if is_value else table]
+    inputs = [*arguments, dual, where, int(where.shape[0] != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
     if values is None:
         values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
@@ -222,7 +222,7 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     restricted = at.space_partition if isinstance(at, SpaceRestriction) else None
     partition = partition_of(f"{what}: at", space, restricted)
     topology, geometry, scalar = space.topology, domain.geometry, domain.geometry.scalar_type
-    points = to_sample(space.shape.element, space.shape.nodes)
+    points, _, _ = topology.nodal_arrays(domain)
     nodes = partition.numbered(topology.element_nodes(domain))
     if reduction == "first":
         nodes = _first_elements(nodes)
@@ -243,8 +243,7 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     blocks = wp.zeros(len(e), dtype=block, device=form.device)
     to_dof, dual = _dual(space, domain)
     kernel = _matrix_kernel(form.integrand, to_dof, block, *block_shape, scalar)
-    inputs = [*form.arguments, dual, wp.array(points, dtype=vector(3, scalar), device=form.device),
-              *(geometry.integers(a) for a in (e, k, m)),
+    inputs = [*form.arguments, dual, points, int(points.shape[0] != 1), *(geometry.integers(a) for a in (e, k, m)),
               wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
     wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
     bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks)
@@ -258,17 +257,18 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
 
     @wp.kernel
     def trial_at_nodes(
-        domain: Any, fields: Any, values: Any, dual: Any, points: wp.array[vector(3, scalar)],
+        domain: Any, fields: Any, values: Any, dual: Any, points: wp.array2d[vector(3, scalar)], stride: int,
         elements: wp.array[int], nodes: wp.array[int], trials: wp.array[int], factors: wp.array[Any],
         blocks: wp.array[block],
     ):  # fmt: skip
         i = wp.tid()
+        e, k = elements[i], nodes[i]
         none = wp.vec2i(-1, -1)
         found = block()
         for d in range(columns):
             trial = wp.vec2i(trials[i], d)
-            s = sample_at(domain.index.elements[elements[i]], points[nodes[i]], -1, scalar(0.0), none, trial)
-            dof = to_dof(dual, domain, s, nodes[i], evaluate(s, domain, fields, values))
+            s = sample_at(domain.index.elements[e], points[e * stride, k], -1, scalar(0.0), none, trial)
+            dof = to_dof(dual, domain, s, k, evaluate(s, domain, fields, values))
             if wp.static(is_number):
                 found = block(dof) * factors[i]
             elif wp.static(rows == 1):
@@ -284,6 +284,8 @@ def _matrix_kernel(integrand: Integrand, to_dof: Any, block: Any, rows: int, col
 def _dual(space: FunctionSpace, domain: GeometryDomain) -> tuple[Any, Any]:
     """The function `(dual, domain, s, k, value)` that gives what is stored at the node k of a cell, and `dual`."""
     shape, geometry = space.shape, space.geometry
+    if isinstance(shape, PointFunctions):
+        return _scaled(space.mapper.inverse, type(geometry.arguments), shape), make_test(space).arguments
     if not isinstance(shape, VectorShapeFunctions):
         return _stored(space.mapper.inverse), _Nothing(0)
     is_cells = domain.element_kind is ElementKind.CELL
@@ -302,6 +304,18 @@ def _stored(inverse: Any) -> Any:
     @wp.func
     def to_dof(dual: Any, domain: Any, s: Any, k: int, value: Any):
         return inverse(value)
+
+    return to_dof
+
+
+@functools.cache
+def _scaled(inverse: Any, geometry: Any, shape: PointFunctions) -> Any:
+    """A node's function need not be one at its point. `dual` is the struct of test functions, on cells."""
+    weight, local = node_functions(geometry, shape).weight, geometry.FUNCTIONS["local"]
+
+    @wp.func
+    def to_dof(dual: Any, domain: Any, s: Any, k: int, value: Any):
+        return inverse(value) / weight(dual, s.element_index, local(s.element_coords), k)
 
     return to_dof
 

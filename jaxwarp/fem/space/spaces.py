@@ -108,6 +108,16 @@ class SpaceTopology:
         inner, outer = self.geometry.sides.cells[domain.elements].T
         return np.concatenate([self.table[inner], np.where((inner == outer)[:, None], -1, self.table[outer])], 1)
 
+    def nodal_arrays(self, domain: GeometryDomain) -> tuple[Any, Any, np.ndarray]:
+        """The coordinates of nodes in the elements of a domain, weights there, and which of them there are.
+
+        All are of shape (elements or 1, points).
+        """
+        points, weights, _ = self.nodal_points(domain)
+        scalar, device = self.geometry.scalar_type, self.geometry.device
+        return (wp.array(points, dtype=vector(3, scalar), device=device),
+                wp.array(weights, dtype=scalar, device=device), weights > 0.0)  # fmt: skip
+
     def nodal_points(self, domain: GeometryDomain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The coordinates of nodes in the elements of a domain, weights there, and the nodes' numbers in elements.
 
@@ -165,25 +175,15 @@ class BasisSpace:
 
     def node_positions(self, out: Any = None) -> Any:
         """The positions of the nodes."""
-        geometry, table = self.geometry, self.topology.table
+        geometry = self.geometry
         made = (
             wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
         )
-        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
-        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
-                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
+        points, _, _ = self.topology.nodal_arrays(Cells(geometry))
+        inputs = [geometry.arguments, self.topology.array, points, int(points.shape[0] != 1)]
+        kernel = _position_kernel(type(geometry.arguments))
+        wp.launch(kernel, self.topology.table.shape, inputs, [made], device=geometry.device)
         return made
-
-
-@boundaries
-class PointBasisSpace(BasisSpace):
-    """A basis whose nodes are the points of a quadrature. It cannot be made yet."""
-
-    def __init__(self, quadrature: Any, *_: Any, **__: Any) -> None:
-        raise KernelValueError(
-            f"PointBasisSpace: spaces whose nodes are points are not available, got {type(quadrature).__name__}",
-            hint="use arrays of values at the points, s.qp_index is the number of a point",
-        )
 
 
 @boundaries
@@ -246,20 +246,18 @@ def _positions_of(geometry: Geometry) -> Any:
     return vector(geometry.dimension, geometry.scalar_type)
 
 
-def _points_of(geometry: Geometry) -> Any:
-    return vector(geometry.element.dimension, geometry.scalar_type)
-
-
 @functools.cache
 def _position_kernel(kind: Any) -> Any:
     place = kind.FUNCTIONS["position"]
     at = wp.types.vector(length=kind.DIMENSION, dtype=kind.SCALAR)
-    local = wp.types.vector(length=kind.ELEMENT.dimension, dtype=kind.SCALAR)
+    local, coords = kind.FUNCTIONS["local"], vector(3, kind.SCALAR)
 
     @wp.kernel(enable_backward=False)
-    def positions(geometry: kind, nodes: wp.array2d[int], points: wp.array[local], out: wp.array[at]):
+    def positions(geometry: kind, nodes: wp.array2d[int], points: wp.array2d[coords], stride: int, out: wp.array[at]):
         cell, k = wp.tid()
-        out[nodes[cell, k]] = place(geometry, cell, points[k])
+        node = nodes[cell, k]
+        if node >= 0:
+            out[node] = place(geometry, cell, local(points[cell * stride, k]))
 
     return positions
 
@@ -274,6 +272,11 @@ class NodeIndexArg:
 @wp.func
 def _number_of_node(index: NodeIndexArg, node: int):
     return index.numbers[node]
+
+
+def _used(table: np.ndarray) -> np.ndarray:
+    found = np.unique(table)
+    return found[found >= 0]
 
 
 @boundaries
@@ -299,10 +302,10 @@ class SpacePartition:
             count = topology.node_count()
             return np.arange(count, dtype=np.int32), count
         if self._made is None or self._made[0] is not table:
-            own = np.unique(table[cells])
+            own = _used(table[cells])
             found = own
             if self._with_halo:  # those of cells beyond the sides at the part's end
-                beside = np.unique(table[self.geo_partition.outer_cells])
+                beside = _used(table[self.geo_partition.outer_cells])
                 found = np.concatenate([own, np.setdiff1d(beside, own)])
             self._made = table, found.astype(np.int32), len(own)
         return self._made[1], self._made[2]
