@@ -219,6 +219,21 @@ def _implicit() -> bool:
     return fem.integrate(_integrand, quadrature=fem.RegularQuadrature(field.domain, 1), fields={"u": field}) == 3.0
 
 
+@wp.func
+def _flat(distance: float, point: int, height: float):
+    return height
+
+
+def _kernel_values() -> bool:
+    at = fem.PicQuadrature(fem.Cells(grid()), wp.array([[0.3, 0.4]], dtype=wp.vec2))
+    space = fem.PointBasisSpace(at, kernel_func=_flat, kernel_values={"height": 2.0})
+    field = fem.make_collocated_function_space(space, dtype=float).make_field()
+    field.dof_values.fill_(1.0)
+    before = fem.integrate(_integrand, quadrature=at, fields={"u": field})
+    space.kernel_values = {"height": 6.0}
+    return np.isclose(fem.integrate(_integrand, quadrature=at, fields={"u": field}), 3.0 * before) and before != 0.0
+
+
 def _dofs() -> bool:
     space = fem.make_polynomial_space(grid(), degree=1)
     field = space.make_field()
@@ -270,6 +285,7 @@ EFFECTS: dict[tuple[str, str], Any] = {
     ("UniformField", "domain"): _uniform_elsewhere,
     ("PicQuadrature", "domain"): _particles,
     ("ImplicitField", "values"): _implicit,
+    ("PointBasisSpace", "kernel_values"): _kernel_values,
     ("DiscreteField", "dof_values"): _dofs,
     ("VertexMesh", "positions"): _positions,
     ("Func", "key"): lambda: "named" in repr(_named(wp.func(_said), "key")),
