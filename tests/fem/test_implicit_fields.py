@@ -1,5 +1,7 @@
 """Fields that are functions: their derivatives, on sides, by index, and geometries that they deform."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -142,3 +144,53 @@ def test_fields_of_another_geometry_have_slopes_and_a_background():
     outer = fem.Cells(fem.Grid2D(res=wp.vec2i(4, 4)))
     seen = fem.NonconformingField(outer, field)
     assert np.isclose(integral(divergence, outer, u=seen), 1.0, rtol=1e-5)  # half of 2
+
+
+@wp.func
+def curve(x: wp.vec2, p: wp.array[float]):
+    return wp.vec2(p[0] * p[0] * x[0] * x[1], p[1] * x[0] * x[0])
+
+
+@wp.func
+def curve_gradient(x: wp.vec2, p: wp.array[float]):
+    return wp.mat22(p[0] * p[0] * x[1], p[0] * p[0] * x[0], 2.0 * p[1] * x[0], 0.0)
+
+
+@wp.func
+def curve_divergence(x: wp.vec2, p: wp.array[float]):
+    return p[0] * p[0] * x[1]
+
+
+@fem.integrand
+def slopes(s: fem.Sample, u: fem.Field):
+    return fem.grad(u, s)[1, 0] * fem.div(u, s) + wp.dot(u(s), u(s))
+
+
+@fem.integrand
+def size(s: fem.Sample, u: fem.Field):
+    return wp.dot(u(s), u(s))
+
+
+def of_field(field):
+    return fem.integrate(slopes, quadrature=fem.RegularQuadrature(field.domain, 4), fields={"u": field})
+
+
+def of_deformed(field):
+    cells = fem.Cells(field.make_deformed_geometry())
+    uniform = fem.UniformField(cells, wp.vec2(1.0, 2.0))
+    return fem.integrate(size, quadrature=fem.RegularQuadrature(cells, 4), fields={"u": uniform})
+
+
+@pytest.mark.parametrize("result", [of_field, of_deformed])
+def test_derivatives_by_values_in_jax(result):
+    cells = fem.Cells(fem.Grid2D(res=wp.vec2i(3, 2)))
+
+    def loss(p):
+        given = {"grad_func": curve_gradient, "div_func": curve_divergence, "degree": 4}
+        return result(fem.ImplicitField(cells, curve, values={"p": p}, **given))
+
+    p, step = jnp.array([1.3, -0.4], jnp.float32), 1e-2
+    sides = [(loss(p + d), loss(p - d)) for d in step * jnp.eye(2)]
+    expected = [(above - below) / (2 * step) for above, below in sides]
+    np.testing.assert_allclose(jax.grad(loss)(p), expected, rtol=1e-3)
+    np.testing.assert_allclose(jax.jvp(loss, (p,), (jnp.ones(2),))[1], np.sum(expected), rtol=1e-3)
