@@ -1,4 +1,4 @@
-"""Sums along an array, sorts, and runs of equal values, of arrays on a GPU: by kernels.
+"""Sums along an array, sorts, and runs of equal values, of arrays on a GPU, and sums of long ones on a CPU: by kernels.
 
 Each thread has a piece of the elements, and goes over it twice: it counts or sums, and when it is known where its
 results go, it writes them. What pieces have is summed the same way. A pass of a sort, over four bits of the keys, is
@@ -316,6 +316,12 @@ def scan(source: HostArray, target: HostArray, is_inclusive: bool) -> None:
     work.sums_along(x, width, is_inclusive, sums)
     made, region = sums.region, target.region
     scope_of(region).bring(region, dense_region(made.address, made.dtype, region.shape, made.owner))
+
+
+def scan_alone(source: HostArray, target: HostArray, is_inclusive: bool) -> None:
+    """Sums of contiguous numbers on the CPU, by one thread."""
+    x, sums, size = _flat(source, source.size), _flat(target, source.size), source.size
+    launch_unrecorded(scope_of(source.region), _sum_along, (1, 1), x, x, 0, 1, size, size, int(is_inclusive), sums)
 
 
 def sort_pairs(keys: HostArray, values: HostArray, count: int, begin: int, end: int) -> None:

@@ -31,6 +31,25 @@ def test_scans(dtype):
     assert not given.numpy()[0].any()
 
 
+@pytest.mark.parametrize("dtype", [wp.int32, wp.float64])
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_long_scans(dtype, inclusive):
+    size = 2**18 + 5
+    values = np.random.default_rng(0).integers(-50, 50, size).astype(dtype.numpy)
+    sums = np.cumsum(values, dtype=dtype.numpy)
+    expected = sums if inclusive else np.r_[0, sums[:-1]]
+    given, found = wp.array(values), wp.zeros(size, dtype=dtype)
+    wp.utils.array_scan(given, found, inclusive)
+    np.testing.assert_array_equal(found.numpy(), expected)
+    np.testing.assert_array_equal(given.numpy(), values)
+    # What is read may be what is written, as a whole or in part.
+    base = wp.array(np.r_[values, 0].astype(dtype.numpy))
+    wp.utils.array_scan(base[:-1], base[1:], inclusive)
+    np.testing.assert_array_equal(base.numpy(), [values[0], *expected])
+    wp.utils.array_scan(given, given, inclusive)
+    np.testing.assert_array_equal(given.numpy(), expected)
+
+
 def test_scans_write_only_to_the_parts_that_they_are_given():
     base = wp.full(8, -1, dtype=int)
     wp.utils.array_scan(wp.array([1, 0, 2, 0, 3, 0], dtype=int)[::2], base[1:7:2])
