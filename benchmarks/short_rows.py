@@ -6,7 +6,8 @@ Four bodies: elements in and out, elements in place, a value made of the index, 
 (`w[j] * x[i, j] + s[i]`), which keep rows apart. The number of threads is always the same. All contenders of one body
 run in turn, in one process on one core, as Warp's code does, and give what NumPy gives. Times are CPU times. Prints the
 median of each, and the medians over rounds of ratios to extent 16 and to Warp, if it is installed. The last rows are a
-kernel of tiles by `launch` and by `launch_tiled`. Writes results/short_rows.json.
+kernel of tiles by `launch` and by `launch_tiled`, and sums along the rows of a matrix by one to eight threads, one a row.
+Writes results/short_rows.json.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import jaxwarp as wp
 
 THREADS = 480_000
 EXTENTS = (1, 2, 3, 4, 6, 8, 12, 16)
+FEW = (1, 2, 3, 5, 8, 64)
 
 
 def kernels(wp: Any) -> dict[str, Any]:
@@ -55,7 +57,15 @@ def kernels(wp: Any) -> dict[str, Any]:
         i, j = wp.tid()
         y[i, j] = x[i, j] * w[j] + s[i]
 
-    return {"copied": copied, "in_place": in_place, "index": index, "weights": weights}
+    @wp.kernel
+    def running(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
+        i = wp.tid()
+        s = float(0.0)
+        for k in range(x.shape[1]):
+            s += x[i, k]
+            y[i, k] = s
+
+    return {"copied": copied, "in_place": in_place, "index": index, "weights": weights, "running": running}
 
 
 @wp.kernel
@@ -123,6 +133,28 @@ def tiles() -> list[measure.Contender]:
     return [measure.Contender(name, run, 1) for name, run in ways.items()]
 
 
+def few(peer: Any, rounds: int) -> dict[str, dict[str, float]]:
+    """Prints and returns what sums along rows take by few threads: microseconds, and the ratio to Warp's."""
+    x, timed = np.random.default_rng(0).integers(0, 2, THREADS).astype(np.float32), []
+    for threads in FEW:
+        rows = x.reshape(threads, -1)
+        for package in filter(None, (wp, peer)):
+            kernel, given, sums = kernels(package)["running"], package.array(rows), package.zeros(rows.shape)
+            run = lambda p=package, k=kernel, g=given, s=sums: p.launch(k, len(g), [g], [s])  # noqa: E731
+            run()
+            np.testing.assert_array_equal(sums.numpy(), np.cumsum(rows, axis=1))
+            timed.append(measure.Contender(f"{'eager' if package is wp else 'Warp'} {threads}", run, 1))
+    times, found = measure.timed(timed, rounds, time.process_time), {}
+    print("\nsums along rows, one a thread: microseconds [of Warp's time]")
+    for threads in FEW:
+        ours, theirs = times[f"eager {threads}"], times.get(f"Warp {threads}")
+        found[str(threads)] = {"microseconds": 1e6 * float(np.median(ours))}
+        if theirs is not None:
+            found[str(threads)]["of_warp"] = _median_ratio(ours, theirs)
+        print(f"  {threads:3}  {'  '.join(f'{value:.2f}' for value in found[str(threads)].values())}")
+    return found
+
+
 def ratios(name: str, times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     """Prints a line for each extent, and returns its figures: microseconds, ratios to extent 16 and to Warp."""
     print(f"\n{name}: microseconds (times extent {EXTENTS[-1]}) [of Warp's time]")
@@ -162,13 +194,15 @@ def main() -> None:
         print("bench: Warp is not installed: left out")
         peer = None
     results = {}
-    for name in kernels(wp):
+    for name in list(kernels(wp))[:-1]:
         timed = [c for columns in EXTENTS for c in contenders(name, columns, peer)]
         results[name] = ratios(name, measure.timed(timed, rounds, time.process_time))
     seconds = measure.timed(tiles(), rounds, time.process_time)
     of_tiles = measure.scale({way: measure.figure(values) for way, values in seconds.items()}, 1e6)
     measure.table("Cholesky of tiles, microseconds", of_tiles)
-    measure.write("short_rows", {"threads": THREADS, "last": EXTENTS[-1], "rows": results, "tiles": of_tiles})
+    of_few = few(peer, rounds)
+    found = {"threads": THREADS, "last": EXTENTS[-1], "rows": results, "tiles": of_tiles, "few": of_few}
+    measure.write("short_rows", found)
 
 
 if __name__ == "__main__":

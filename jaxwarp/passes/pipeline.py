@@ -19,6 +19,7 @@ from jaxwarp.analysis.succession import Succession
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param, Value
+from jaxwarp.passes.alone import alone
 from jaxwarp.passes.coarsen import coarsen
 from jaxwarp.passes.contract_fma import contract_fma
 from jaxwarp.passes.erase_rules import erase_rules
@@ -76,6 +77,11 @@ class PassContext:
     def is_all_known(self) -> bool:
         """True if those of the parameters are numbers, too."""
         return self.is_known and all(map(_are_numbers, self.shapes))
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the launch is known to have one thread."""
+        return self.grid is not None and set(self.grid) == {1}
 
     @property
     def threads(self) -> tuple[Any, ...]:
@@ -158,6 +164,11 @@ def _flatten(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]
     return flat.kernel, replace(context, grid=flat.grid, shapes=tuple(flat.shapes(context.shapes)), flat=flat)
 
 
+@_in_context(alone, lambda context: context.is_alone)
+def _alone(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
+    return alone(kernel), context
+
+
 def _are_numbers(extents: tuple[Any, ...]) -> bool:
     return all(type(n) is int for n in extents)
 
@@ -184,7 +195,7 @@ PREPARE: tuple[Pass, ...] = (
 # What follows knows the launch; a kernel for all extents stays as it is.
 GATHER: tuple[Pass, ...] = (_gathered,)  # code for one launch alone, where there is something to gather
 CLEAR: tuple[Pass, ...] = (_filled,)
-MERGE: tuple[Pass, ...] = (_flatten,)  # where rows are short
+MERGE: tuple[Pass, ...] = (_flatten, _alone)  # where rows are short, and where there is one thread
 HOLD: tuple[Pass, ...] = (_plain(hold_wide), _plain(simplify))  # where threads of tiles run one at a time
 COARSEN: tuple[Pass, ...] = (_coarsen,)  # for each number of rows that the planner considers
 KNOW: tuple[Pass, ...] = (*GATHER, _with_extents, *CLEAR, _unrolled)

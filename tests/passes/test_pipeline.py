@@ -24,6 +24,7 @@ from jaxwarp.commands.main import main
 from jaxwarp.launches import code
 from jaxwarp.launches.code import CodeKey, code_of
 from jaxwarp.passes import pipeline
+from jaxwarp.passes.alone import alone
 from jaxwarp.passes.pipeline import COARSEN, CPU, CUDA, HOLD, PREPARE, prepared
 
 ROOT = Path(wp.__file__).parent
@@ -142,7 +143,7 @@ def test_a_launch_runs_what_is_printed(file, capsys, launch):
     kernel, _ = find(f"{file}:scaled", None)
     forget()
     ran = entered(lambda: launch(kernel))
-    assert printed == names(of(CPU[: -len((*HOLD, *COARSEN))]))
+    assert printed == names(f for f in of(CPU[: -len((*HOLD, *COARSEN))]) if f is not alone)
     assert names(ran[-len(printed) :]) == printed
     # Before that, the launch is checked and JAX is told which axes are independent: of kernels made for that alone.
     before = {f.__name__ for f in ran[: -len(printed)]}
@@ -155,6 +156,15 @@ def test_rows_are_merged_where_they_are_short(file, capsys):
     last = capsys.readouterr().out.splitlines()[-1].split()
     assert last[0] == "passes.flatten.flatten"
     assert last[1] != last[3]  # one index less
+
+
+def test_one_thread_has_no_index(file, capsys):
+    printed = shown(capsys, f"{file}:scaled", "--dim", "1,1", "--shape", "x=1,1", "--shape", "y=1,1")
+    assert printed[-1] == "passes.alone.alone"
+    kernel, _ = find(f"{file}:scaled", None)
+    forget()
+    arrays = [wp.ones((1, 1), dtype=float), wp.zeros((1, 1), dtype=float)]
+    assert names(entered(lambda: wp.launch(kernel, (1, 1), arrays)))[-len(printed) :] == printed
 
 
 def test_bodies_for_several_rows_are_printed(file, capsys):
