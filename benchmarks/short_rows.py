@@ -6,7 +6,7 @@ Four bodies: elements in and out, elements in place, a value made of the index, 
 (`w[j] * x[i, j] + s[i]`), which keep rows apart. The number of threads is always the same. All contenders of one body
 run in turn, in one process on one core, as Warp's code does, and give what NumPy gives. Times are CPU times. Prints the
 median of each, and the medians over rounds of ratios to extent 16 and to Warp, if it is installed. The last rows are a
-kernel of tiles by `launch` and by `launch_tiled`, and sums along the rows of a matrix by one to eight threads, one a row.
+kernel of tiles by `launch` and by `launch_tiled`, and sums along the rows of a matrix, one row a thread, by few threads.
 Writes results/short_rows.json.
 """
 
@@ -60,7 +60,7 @@ def kernels(wp: Any) -> dict[str, Any]:
     @wp.kernel
     def running(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
         i = wp.tid()
-        s = float(0.0)
+        s = float(0.0)  # noqa: UP018  Warp sums up in variables, not in constants
         for k in range(x.shape[1]):
             s += x[i, k]
             y[i, k] = s
