@@ -6,7 +6,7 @@ Four bodies: elements in and out, elements in place, a value made of the index, 
 (`w[j] * x[i, j] + s[i]`), which keep rows apart. The number of threads is always the same. All contenders of one body
 run in turn, in one process on one core, as Warp's code does, and give what NumPy gives. Times are CPU times. Prints the
 median of each, and the medians over rounds of ratios to extent 16 and to Warp, if it is installed. The last rows are a
-kernel of tiles by `launch` and by `launch_tiled`, and sums along the rows of a matrix, one row a thread, by few threads.
+kernel of tiles by `launch` and by `launch_tiled`, and sums along the rows of a matrix, a row a thread, by few threads.
 Writes results/short_rows.json.
 """
 
