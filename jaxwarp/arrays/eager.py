@@ -453,7 +453,8 @@ def _host_operand(scope: Scope, argument: CallParameter, value: Any, convert: Co
 
 def _require_writable(scope: Scope, plan: LaunchPlan, values: Sequence[PlacedValue]) -> None:
     """Check that the kernel writes only to writable memory, and that no other array it uses overlaps that memory."""
-    arguments = plan.arguments
+    arguments, unseen = plan.arguments, plan.untouched | plan.endless
+    seen = [(j, v.region) for j, v in enumerate(values) if j not in unseen and v.region is not None]
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
@@ -481,9 +482,8 @@ def _require_writable(scope: Scope, plan: LaunchPlan, values: Sequence[PlacedVal
                 line,
                 hint="write to a copy, and give that to the object afterwards",
             )
-        for j, other in enumerate(values):
-            is_seen = i != j and j not in plan.untouched | plan.endless
-            if is_seen and other.region is not None and region.overlaps(other.region):
+        for j, other in seen:
+            if i != j and region.overlaps(other):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )
