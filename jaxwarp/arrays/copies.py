@@ -25,6 +25,8 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
     region = scope.make(memory_dtype(element, 0 in extents), (*extents, *memory_axes(element)))
+    if type(value) is int and value == 0 and not isinstance(element, Struct) and capturing.get() is None:
+        return _array(scope, name, Array(element, len(extents)), region)  # which holds zeros
     if isinstance(element, Struct):
         _require_host(scope, name, element)
         if 0 in extents:
@@ -104,7 +106,7 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
         target.assign(src)
         return
     source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
-    if isinstance(source, HostArray) and _is_one_number(source.dtype, target.dtype):
+    if source.dtype != target.dtype and isinstance(source, HostArray) and _is_one_number(source.dtype, target.dtype):
         source = source.view(target.dtype)
     if source.dtype != target.dtype:
         raise KernelTypeError(
@@ -118,9 +120,10 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
             f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}",
             hint="pass a smaller count, or smaller offsets",
         )
-    is_whole = not any(offsets) and not count and source.shape == target.shape
-    if is_whole or not number:
-        target.assign(source) if number else None
+    if not (count or any(offsets)) and source.shape == target.shape:
+        target.assign(source)
+    elif not number:
+        return
     elif target.ndim == source.ndim == 1:
         target[at : at + number].assign(source[start : start + number])
     elif isinstance(target, HostArray) and isinstance(source, HostArray):
@@ -137,12 +140,14 @@ def _is_one_number(source: Any, target: Any) -> bool:
     """Return whether elements of both types are one number of the same scalar type, such as a vector of one and a
     number."""
     types = (source, target)
-    if source == target or any(isinstance(t, Struct) for t in types):
+    if any(isinstance(t, Struct) for t in types):
         return False
     return element_scalar(source) == element_scalar(target) and all(math.prod(element_shape(t)) == 1 for t in types)
 
 
 def _count(name: str, value: Any) -> int:
+    if type(value) is int and value >= 0:
+        return value
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
         raise KernelTypeError(
             f"copy: {name}: expected an integer from 0, got {value!r}", hint="write a number of elements"

@@ -45,9 +45,14 @@ class ArrayOptions(NamedTuple):
         found = place_of_device(self.device, name)
         return host_memory(self.pinned) if found is HOST else found
 
-    def pinned_as(self, src: Any) -> ArrayOptions:
-        """Return the options with `pinned` as it is in the array `src`, if `pinned` was not given."""
-        return self._replace(pinned=src.pinned) if self.pinned is None and isinstance(src, HostArray) else self
+    def like(self, src: Any) -> ArrayOptions:
+        """Return the options with the device, the memory and the gradient of the array `src`, where none were given."""
+        if not isinstance(src, (HostArray, IndexedArray)):
+            return self
+        device = src.device if self.device is None else self.device
+        requires_grad = src.requires_grad if self.requires_grad is None else self.requires_grad
+        pinned = src.pinned if self.pinned is None and isinstance(src, HostArray) else self.pinned
+        return ArrayOptions(device, requires_grad, pinned, self.retain_grad, self.ndim)
 
     def checked(self, shape: Any, name: str) -> tuple[Any, ...]:
         """The extents, of which there are as many as the call says there are.
@@ -65,7 +70,8 @@ class ArrayOptions(NamedTuple):
     def applied(self, array: Any) -> Any:
         """The array, with its gradient."""
         if isinstance(array, HostArray):
-            array.begin(bool(self.requires_grad))
+            if self.requires_grad:
+                array.begin(True)
             if self.retain_grad:
                 array.retain_grad = True
         return array
@@ -168,11 +174,7 @@ def full(
 
 
 def _made_like(name: str, src: Any, value: Any, options: ArrayOptions) -> Any:
-    if options.device is None and isinstance(src, (HostArray, IndexedArray)):
-        options = options._replace(device=src.device)
-    if options.requires_grad is None and isinstance(src, (HostArray, IndexedArray)):
-        options = options._replace(requires_grad=src.requires_grad)
-    return _made(name, *_like(src, name), value, options.pinned_as(src))
+    return _made(name, *_like(src, name), value, options.like(src))
 
 
 @located_call
@@ -208,12 +210,8 @@ def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **opt
     scope = scope_now()
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if scope is not None:
-        found = _options("clone", device, requires_grad, options)
-        if found.requires_grad is None and isinstance(src, HostArray):
-            found = found._replace(requires_grad=src.requires_grad)
-        if found.device is None and isinstance(src, HostArray):
-            found = found._replace(device=src.device)
-        place = found.pinned_as(src).place(scope, "clone")
+        found = _options("clone", device, requires_grad, options).like(src)
+        place = found.place(scope, "clone")
         assert place is not None
         return found.applied(clone_now(place, src))
     return program_now().clone(src)

@@ -147,6 +147,10 @@ class HostArray(LiveArray):
         return self._region
 
     @cached_property
+    def components(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return memory_axes(self.type.dtype)
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The extents of its axes. Components of vectors and matrices are no axes."""
         found = self._region.shape
@@ -214,7 +218,8 @@ class HostArray(LiveArray):
         return device_of(self.scope)
 
     def require_writable(self, what: str) -> None:
-        self.scope.require_untraced(self.label, what, self._region)
+        if compat.is_tracing():  # a label takes time
+            self.scope.require_untraced(self.label, what, self._region)
         if not self.is_writable:
             kind = "the memory of a JAX array, which never changes" if self.jax_value is not None else "read-only"
             raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
@@ -245,12 +250,12 @@ class HostArray(LiveArray):
     def _source(self, source: Any) -> Region | np.ndarray:
         # Numbers of Python have no type of their own; those of NumPy are converted, but for fractions to integers.
         dtype = self._region.dtype
+        if isinstance(source, HostArray):  # wherever it is
+            return source.region
         if isinstance(source, (list, tuple, range)):
             source = cast_values(as_numbers(source), dtype, self.label)
         elif isinstance(source, np.ndarray) and source.dtype.kind in ("biu" if dtype.kind in "biu" else "biuf"):
             source = cast_values(source, dtype, self.label)
-        elif isinstance(source, HostArray):  # wherever it is
-            return source.region
         elif library_of(source) is not None and (found := self.scope.find(source)) is not None:
             return found[0]
         return super()._source(source)

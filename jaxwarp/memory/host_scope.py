@@ -15,10 +15,11 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.dlpack import import_tensor
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import Region, array_region, leaves_of
+from jaxwarp.memory.region import Region, array_region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import TensorLibrary, fresh, is_of_trace, note_written
+from jaxwarp.memory.tensor_owner import Owner, TensorLibrary, fresh, is_of_trace, note_written
 from jaxwarp.types import SCALAR_BY_DTYPE
+from jaxwarp.unlocked import address_of
 
 _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
 
@@ -270,7 +271,8 @@ class HostScope(Outside):
         super().__init__("process", 0)
 
     def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
-        return fresh(super().make(dtype, shape))
+        array = np.zeros(tuple(shape), dtype)
+        return fresh(dense_region(address_of(array), array.dtype, array.shape, Owner(array)))
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
         """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""

@@ -15,7 +15,7 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.unlocked import address_of, cached_property
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Region:
     """Elements at `address`, those of an axis `strides` bytes apart. Component axes are axes like others.
 
@@ -28,6 +28,12 @@ class Region:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     owner: Any = None
+
+    def __init__(
+        self, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any = None
+    ):
+        # In one step: a frozen class sets each attribute by a call.
+        self.__dict__.update(address=address, dtype=dtype, shape=shape, strides=strides, owner=owner)
 
     @cached_property
     def size(self) -> int:
@@ -187,12 +193,18 @@ class _Places:
 
 def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides of a row-major array."""
-    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    strides = [itemsize] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return tuple(strides)
 
 
 def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any = None) -> Region:
     """A row-major array at `address`."""
-    return Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
+    made = Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
+    size = math.prod(shape)
+    made.__dict__.update(is_dense=True, size=size, span=(address, address + size * dtype.itemsize))  # found once
+    return made
 
 
 def require_unmasked(value: Any) -> None:

@@ -199,6 +199,8 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
     dtype = field.type
     if type(value) is HostValue and value.type == dtype:
         return value.copy()
+    if isinstance(dtype, Array) and getattr(value, "type", None) == dtype:
+        return value  # an array of jaxwarp
     where = f"struct {kind.__name__}: field {field.name}"
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)

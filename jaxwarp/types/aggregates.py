@@ -483,6 +483,9 @@ def _matrix_product(left: Aggregate, a: np.ndarray, right: Any, b: np.ndarray) -
     return left.section(made.shape) or left, made
 
 
+_NUMBERS = frozenset((int, float))
+
+
 def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
     if not isinstance(t.dtype, Scalar):
         raise KernelTypeError(
@@ -490,7 +493,7 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
             hint="write vec3(...), or types.vector(length=3, dtype=float)(...)",
         )
     # NumPy takes these as they are.
-    is_plain = len(values) == t.size and t.dtype.is_float and all(type(v) is float for v in values)
+    is_plain = len(values) == t.size and t.dtype.is_float and _NUMBERS.issuperset(map(type, values))
     components = np.array(values if is_plain else _host_components(t, values), t.dtype.numpy)
     return HostValue.of(t, components.reshape(t.shape))
 

@@ -193,6 +193,8 @@ def element_scalar(t: Element | Struct) -> Scalar:
 
 def element_shape(t: Element) -> tuple[int, ...]:
     """Component axes of an element type: () for scalars, (n,) for vectors, (r, c) for matrices."""
+    if isinstance(t, Scalar):
+        return ()
     if isinstance(t, Struct):
         element_scalar(t)
-    return () if isinstance(t, Scalar) else t.shape
+    return t.shape
