@@ -8,7 +8,7 @@ from typing import Any
 from typing import overload as _typing_overload
 
 from jaxwarp.boundary import boundary, caller
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload
 from jaxwarp.frontend.text.native_text import NotPlainError, python_of, rule_of
@@ -160,7 +160,7 @@ def func_replay(forward_fn: Func) -> Callable[[Callable[..., Any]], Callable[...
 def _rule(decorator: str, forward: Any, scope: FrameType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if not isinstance(forward, Func):
         raise KernelTypeError(
-            f"@{decorator}: expected a function made by @func, got {type(forward).__name__}",
+            f"@{decorator}: expected a function made by @func, got {type_text(forward)}",
             hint=f"write @{decorator}(f) above the rule for f",
         )
 

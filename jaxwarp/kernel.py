@@ -16,7 +16,7 @@ from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
 from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.found import KernelFacts, found_of
 from jaxwarp.frontend.lower import lower
@@ -542,7 +542,7 @@ def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
         return _declared(kernel, caller().f_locals)
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(
-            f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
+            f"overload: expected a kernel, got {type_text(kernel)}", hint="decorate the function with @kernel"
         )
     if arg_types is None:
         return kernel

@@ -12,7 +12,7 @@ from jaxwarp.arrays.element_types import concrete, scalar_of_numpy
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_of_structs
 from jaxwarp.boundary import located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.scope import place_of_device, region_of_tensor
@@ -125,7 +125,7 @@ def to_jax(warp_array: Any) -> Any:
     """
     if not isinstance(warp_array, HostArray):
         raise KernelTypeError(
-            f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}",
+            f"to_jax: expected an array outside of JAX, got {type_text(warp_array)}",
             hint="for lists and NumPy arrays use jnp.asarray(data)",
         )
     warp_array.scope.require_untraced(warp_array.label, "made a JAX array")
@@ -142,7 +142,7 @@ def to_dlpack(wp_array: Any) -> Any:
     """
     if not isinstance(wp_array, HostArray):
         raise KernelTypeError(
-            f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}",
+            f"to_dlpack: expected an array outside of JAX, got {type_text(wp_array)}",
             hint="for other arrays use their own __dlpack__",
         )
     return wp_array.__dlpack__()

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.grid_queries import hash_grid_offset, hash_grid_query, next_run
 from jaxwarp.geometry.hash_grid import HashGrid
 from jaxwarp.geometry.operations import as_number
@@ -81,7 +81,7 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
     """
     if not isinstance(grid, HashGrid) or grid.points is None:
         raise KernelTypeError(
-            "neighbors: grid: expected HashGrid.build(...) of points of float32",
+            f"neighbors: grid: expected HashGrid.build(...) of points of float32, got {type_text(grid)}",
             hint="points of other types: go over hash_grid_query in a kernel",
         )
     if grid.start.ndim > 1:
@@ -90,7 +90,10 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
             hint="map over it: jax.vmap",
         )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
-        raise KernelValueError(f"neighbors: capacity: expected a number of neighbours, got {capacity!r}")
+        raise KernelValueError(
+            f"neighbors: capacity: expected an integer from 0 that Python knows, got {capacity!r}",
+            hint="under jit mark it static, or use a constant",
+        )
     n = grid.ids.shape[0]
     list_call = wp.jax_kernel(_list, num_outputs=2, launch_dims=n, output_dims={"found": (capacity, n), "counts": n})
     found, counts = list_call(jax.lax.stop_gradient(grid), jax.lax.stop_gradient(as_number("neighbors: r", r)))

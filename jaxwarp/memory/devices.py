@@ -94,18 +94,21 @@ def _named(device: object, where: str) -> Device:
     if device is None:
         return _within.get() or _chosen.device
     if not isinstance(device, (str, Device)):
-        raise KernelTypeError(
-            f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
-        )
+        named = f'write "{device_from_jax(device)}"' if isinstance(device, jax.Device) else _hint()
+        raise KernelTypeError(f'{where}: expected a device, such as "cpu", got {device!r}', hint=named)
     if device == "cpu":
         return CPU
     kind, _, number = str(device).partition(":")
     if kind == "cuda" and (not number or number.isdigit()):
         return Device(f"cuda:{int(number or 0)}")
     raise KernelValueError(
-        f'{where}: expected the device "cpu", or "cuda:0" and so on, got {str(device)!r}',
-        hint='write "cpu", or leave the device out',
+        f'{where}: expected the device "cpu", or "cuda:0" and so on, got {str(device)!r}', hint=_hint()
     )
+
+
+def _hint() -> str:
+    here = [f'"{device}"' for device in get_devices()]
+    return f"write {' or '.join(here)}, or leave the device out" + ("; CUDA has no device here" * (len(here) == 1))
 
 
 def require_device(device: object, where: str) -> Device:

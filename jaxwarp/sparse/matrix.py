@@ -13,7 +13,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.rows import rows_of
 from jaxwarp.structs.instances import METHODS
@@ -257,7 +257,7 @@ def require_matrix(what: str, name: str, value: Any) -> Any:
     """
     if not isinstance(value, BsrMatrix):
         raise KernelTypeError(
-            f"{what}: {name}: expected a BsrMatrix, got {type(value).__name__}",
+            f"{what}: {name}: expected a BsrMatrix, got {type_text(value)}",
             hint="make one with bsr_from_triplets(rows, columns, ...)",
         )
     extents = {"offsets": value.nrow + 1, "row_counts": value.nrow, "columns": value.nnz, "values": value.nnz}

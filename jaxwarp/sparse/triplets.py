@@ -11,7 +11,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.blocks_of_triplets import Blocks, blocks_of, nonzero, summed
 from jaxwarp.sparse.create import bsr_set_zero, require_topology
 from jaxwarp.sparse.faces import require_extent
@@ -116,7 +116,7 @@ def bsr_set_from_triplets(
     mapping = _mapping(what, build_mapping, dest, topology, prune_numerical_zeros is not False)
     for name, array in (("rows", rows), ("columns", columns)):
         if not isinstance(array, HostArray):
-            raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type(array).__name__}")
+            raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type_text(array)}")
     require_same_device(what, dest=dest, rows=rows, count=count)
     rows, columns, values = require_triplets(what, dest.block_type, rows, columns, values)
     if count is not None and not isinstance(count, HostArray):
@@ -150,7 +150,7 @@ def _mapping(what: str, wanted: Any, dest: Any, topology: str, prunes: bool) -> 
         return None
     if wanted is not True and not isinstance(wanted, BsrTripletMap):
         raise KernelTypeError(
-            f"{what}: build_mapping must be None, a bool or a BsrTripletMap, got {type(wanted).__name__}"
+            f"{what}: build_mapping must be None, a bool or a BsrTripletMap, got {type_text(wanted)}"
         )
     if topology != "compact":
         raise KernelValueError(f'{what}: build_mapping requires topology="compact", got {topology!r}')

@@ -15,7 +15,7 @@ from jaxwarp.arrays.tapes.picture import Mark, PictureOptions, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.ordering import writes_to
 from jaxwarp.memory.gpu.scope import GpuScope
@@ -100,14 +100,14 @@ class Tape(Recording):
         """
         if not callable(backward):
             raise KernelTypeError(
-                f"Tape.record_func: backward: expected a function of no arguments, got {type(backward).__name__}",
+                f"Tape.record_func: backward: expected a function of no arguments, got {type_text(backward)}",
                 hint="it reads array.grad of results, and adds to array.grad of what they are computed of",
             )
         given = list(arrays) if isinstance(arrays, Iterable) and not isinstance(arrays, HostArray) else [arrays]
         for number, array in enumerate(given):
             if not isinstance(array, HostArray):
                 raise KernelTypeError(
-                    f"Tape.record_func: arrays[{number}]: expected an array outside of JAX, got {type(array).__name__}",
+                    f"Tape.record_func: arrays[{number}]: expected an array outside of JAX, got {type_text(array)}",
                     hint="pass a list of the arrays whose grad the function uses",
                 )
             if array.grad is None:
@@ -250,7 +250,7 @@ class Tape(Recording):
         for array in grads or ():
             if not isinstance(array, HostArray):
                 raise KernelTypeError(
-                    f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}",
+                    f"Tape.backward: grads: expected arrays as keys, got {type_text(array)}",
                     hint="write backward(grads={y: zeros_like(y)})",
                 )
             if not has_floats(array.dtype):
