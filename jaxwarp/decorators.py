@@ -26,9 +26,10 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
 @boundary
 def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+    """Make a kernel from a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
 
-    The names that the function reads keep the values they have now; those without one are looked up when needed.
+    The kernel takes the values of outside names when it is defined, and ignores later assignments. A name that is not
+    defined yet is looked up when the kernel is first used.
 
     Raises:
         KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
@@ -50,9 +51,9 @@ def func(function: Callable[..., Any], /) -> Func: ...
 def func(**options: Any) -> Callable[[Callable[..., Any]], Func]: ...
 @boundary
 def func(function: Any = None, /, **options: Any) -> Any:
-    """Makes a function that kernels can call: `@func`. It is inlined.
+    """Make a function that kernels can call: `@func`. Each call is inlined.
 
-    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    Functions of the same name in the same scope are overloads: the types of the arguments choose one.
     """
     require_options("func", options, _FUNC_OPTIONS)
     if not isinstance(options.get("inline", True), bool | None):

@@ -115,10 +115,10 @@ def _seen_as(region: Region, dtype: np.dtype) -> Region:
 
 @located_call
 def to_jax(warp_array: Any) -> Any:
-    """A JAX array with the contents of an array outside of JAX; components are its last axes. Of an array of structs, a
+    """Convert an array outside of JAX to a JAX array, whose last axes are the components. An array of structs becomes a
     struct of JAX arrays.
 
-    It is a copy, since JAX arrays never change; of what came from JAX and is whole it is the JAX array itself.
+    The result is a copy, because JAX arrays never change. An array that came from JAX gives that JAX array.
 
     Raises:
         KernelTypeError: it is no array outside of JAX, or of a 64-bit type and those are not enabled in JAX.

@@ -65,7 +65,7 @@ class ClosestPoints(NamedTuple):
 
 @boundary
 def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None) -> RayHits:
-    """The first face that each ray hits, or the nearest ones that it crosses.
+    """Find the first face that each ray hits, or with `hits=n` the nearest n faces that it crosses.
 
     The first hit counts borders. Several ones are crossings: a ray through a common edge of faces, or a vertex, crosses
     one of them, as if it were moved infinitely little towards higher coordinates. One that touches the outline of a

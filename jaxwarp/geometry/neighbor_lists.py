@@ -63,15 +63,15 @@ def _rows(ids: wp.array[int], found: wp.array2d[int], found_counts: wp.array[int
 
 @boundary
 def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
-    """The points within a distance of each point of a grid, other than itself. Each is there once.
+    """List the points within a distance of each point of a grid, without the point itself.
 
-    In a periodic box distances are those to the nearest image. Derivatives are those of what is computed of the points:
-    the lists are integers.
+    Each neighbour is listed once. In a periodic box, distances are those to the nearest image. The lists are integers
+    and have no derivative; values that you compute from the points have one.
 
     Args:
         grid: a `HashGrid.build(...)` of n points of float32.
-        r: the distance, which counts; of any size.
-        capacity: room for how many neighbours of a point. It is static.
+        r: the largest distance, a number. It may be larger than the grid's cells.
+        capacity: the most neighbours of a point that a list has room for. It is static.
 
     Returns:
         `Neighbors(indices, counts, overflow)`.

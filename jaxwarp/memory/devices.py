@@ -213,7 +213,7 @@ def set_device(ident: Any) -> None:
 
 @boundaries
 class ScopedDevice:
-    """`with ScopedDevice("cuda:0"):` makes a device the one on which arrays are made in the `with`.
+    """Make a device the current one: in `with ScopedDevice("cuda:0"):`, new arrays are on that device.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.

@@ -39,13 +39,14 @@ def bsr_from_triplets(
     values: Any,
     prune_numerical_zeros: bool | None = None,
 ) -> Any:
-    """A matrix of blocks at rows and columns. Blocks at the same place are added; those outside are left out.
+    """Make a sparse matrix from blocks with their rows and columns.
 
-    With arrays outside of JAX, the matrix is; with arrays of JAX it is a value of JAX, also under `jit`: it has room
-    for all that is given, and `nnz` says so until `nnz_sync()`.
+    Blocks at the same place are added. Blocks with a row or column outside of the matrix are left out. From JAX arrays
+    it makes a value of JAX, also under `jit`. That has room for all blocks that you pass, and `nnz` is their number
+    until you call `nnz_sync()`.
 
     Args:
-        rows_of_blocks, cols_of_blocks: its extents.
+        rows_of_blocks, cols_of_blocks: the number of rows and columns of blocks.
         rows, columns: (n,) of int32.
         values: (n,) numbers or matrices; or (n, r, c) numbers, of blocks of shape (r, c).
         prune_numerical_zeros: leave out blocks of zeros: no gradient reaches them. None: do, but not in JAX, nor where

@@ -30,16 +30,16 @@ REFUSED = {"loss": "it is the argument of backward(loss)"}
 
 @boundaries
 class Tape(Recording):
-    """Records launches and copies on arrays outside of JAX, for derivatives.
+    """A record of launches and copies on arrays outside of JAX, from which it computes gradients.
 
-    `with tape:` records, several times too, one after the other; `tape.backward(loss)` adds the derivatives of `loss`,
-    a single number, to the `grad` of the arrays that have one (`requires_grad=True`). Without a loss, the derivatives
-    to start from are in the `grad` of arrays that the tape writes; those are used up.
+    `with tape:` records; you may enter it several times. `tape.backward(loss)` adds the derivatives of `loss`, an array
+    of one number, to the `grad` of the arrays with `requires_grad=True`. Without a loss, it starts from the `grad` of
+    the arrays that the tape writes, and sets them to zero.
 
-    What the tape only reads is taken as it is when `backward` is called; what it updates starts from what it held when
-    it was recorded.
+    Arrays that the launches only read must still have their contents when you call `backward`. Of arrays that they
+    update, the tape keeps what they held.
 
-    In a capture it is part of that: whenever the capture is launched it records anew, and goes backwards.
+    A capture that contains a tape records and goes backwards at each launch of the capture.
     """
 
     def __init__(self) -> None:

@@ -140,12 +140,17 @@ def integrate(
     add: bool = False,
     bsr_options: Any = None,
 ) -> Any:
-    """The integral of a form: a number, or with a test function an array, or with a trial function, too, a matrix.
+    """Integrate a function over a domain.
+
+    The result is a number; with a test function it is an array with a value for each node; with a test and a trial
+    function it is a `BsrMatrix`. If a field, a value or the geometry holds JAX arrays, or if JAX traces the call, it is
+    a JAX value.
 
     Args:
         integrand: a function made by `@fem.integrand`.
-        domain: where; None: where the quadrature or the test function is.
-        quadrature: the points; None: Gauss's, exact for polynomials whose degree is the sum of the fields' degrees.
+        domain: where to integrate. None: on the domain of the quadrature or of the test function.
+        quadrature: the points. None: a Gauss formula, exact for polynomials whose degree is the sum of the fields'
+            degrees.
         fields, values: the integrand's arguments by their names.
         accumulate_dtype: the type of sums in an element.
         output_dtype: the type of the result's numbers; None: the geometry's.

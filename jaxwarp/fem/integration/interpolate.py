@@ -55,7 +55,7 @@ def interpolate(
     temporary_store: Any = None,
     bsr_options: Any = None,
 ) -> Any:
-    """Evaluates an integrand, or a field, at samples.
+    """Evaluate an integrand, or a field, at samples.
 
     Args:
         integrand: a function made by `@fem.integrand`, or a field.
