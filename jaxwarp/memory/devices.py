@@ -175,7 +175,7 @@ def get_cuda_device_count() -> int:
 
 @boundary
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """A CUDA device; None: the first one.
+    """Return a CUDA device. None: the first one.
 
     Raises:
         KernelValueError: there is none of that number.

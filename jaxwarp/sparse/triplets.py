@@ -89,7 +89,8 @@ def bsr_set_from_triplets(
     topology: str | None = None,
     build_mapping: Any = None,
 ) -> BsrTripletMap | None:
-    """Gives a matrix outside of JAX blocks at rows and columns, as `bsr_from_triplets`, and no others.
+    """Replace the blocks of a matrix outside of JAX by blocks with their rows and columns, as `bsr_from_triplets` takes
+    them.
 
     Args:
         dest: the matrix; its extents stay.

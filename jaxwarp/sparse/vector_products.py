@@ -128,7 +128,7 @@ def bsr_mv(
     work_buffer: Any = None,
     tile_size: int = 0,
 ) -> Any:
-    """`alpha A x + beta y`, with a sparse matrix A.
+    """Compute `alpha A x + beta y` with a sparse matrix A.
 
     Outside of JAX it is written to `y`, which may be `x`; in JAX it is returned, with as many axes as `x`.
 
