@@ -4,7 +4,8 @@
 
 Particles on a grid, springs to the eight neighbours, damping, and semi-implicit Euler steps in `lax.fori_loop`: one
 launch a step. The particles are a struct of two arrays; the kernel takes one and returns the next. It also returns what
-the springs pull each particle with. Writes `cloth.png`: the cloth at several times of its fall, and at rest.
+the springs pull each particle with. Writes `cloth.png`: the cloth at several times of its fall, and at rest. With
+`--film` it also writes `cloth.webp`: the fall as a film.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
+import _film
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,15 +76,32 @@ def fall(cloth: Cloth, rest: float, steps: int, shown: int) -> tuple[Cloth, jax.
     return cloth, force, path
 
 
+def level(n: int) -> Cloth:
+    """A level cloth at rest."""
+    across, along = np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n))
+    x = np.stack([across, np.zeros_like(across), along], axis=-1).astype(np.float32)
+    return Cloth(x=jnp.asarray(x), v=jnp.zeros_like(x))
+
+
 def hang(n: int, steps: int, shown: int = 6) -> tuple[np.ndarray, float]:
     """The cloth at times of its fall and at rest `[shown + 1, n, n, 3]`, and what the corners bear over its weight."""
     rest = 1.0 / (n - 1)
-    across, along = np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n))
-    x = np.stack([across, np.zeros_like(across), along], axis=-1).astype(np.float32)
-    falling, _, path = fall(Cloth(x=jnp.asarray(x), v=jnp.zeros_like(x)), rest, steps // 20, shown)
+    falling, _, path = fall(level(n), rest, steps // 20, shown)
     _, force, at_rest = fall(falling, rest, steps, 1)
     corners = np.asarray(force)[0, [0, -1], 1].sum()
     return np.concatenate([path, at_rest]), float(-corners / (GRAVITY * MASS * (n * n - 2)))
+
+
+def moment(x: np.ndarray) -> Figure:
+    """The cloth at one time."""
+    figure = Figure((3.4, 3.4))
+    figure.subplots_adjust(0, 0, 1, 1)
+    axes = figure.add_subplot(projection="3d", elev=12, azim=-60)
+    axes.set(xlim=(0, 1), ylim=(-0.9, 1), zlim=(-1.2, 0))
+    axes.plot_wireframe(x[..., 0], x[..., 2], x[..., 1], color="#2a6f97", linewidth=0.6, rstride=1, cstride=1)
+    axes.set_box_aspect((1, 1.9, 1.2), zoom=1.5)
+    axes.axis("off")
+    return figure
 
 
 def draw(path: np.ndarray, file: Path) -> None:
@@ -102,12 +121,17 @@ def main(arguments: list[str] | None = None) -> float:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--particles", type=int, default=32, help="along an edge (default %(default)s)")
     parser.add_argument("--steps", type=int, default=30000, help="of half a millisecond (default %(default)s)")
+    parser.add_argument("--film", action="store_true", help="write cloth.webp, too")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     options = parser.parse_args(arguments)
     path, share = hang(options.particles, options.steps)
     print(f"the corners bear {share:.4f} of the weight of what hangs")
     draw(path, options.out / "cloth.png")
     print(f"wrote {options.out / 'cloth.png'}")
+    if options.film:
+        _, _, path = fall(level(options.particles), 1.0 / (options.particles - 1), options.steps // 10, _film.FRAMES)
+        _film.save_figures(map(moment, np.asarray(path)), options.out / "cloth.webp")
+        print(f"wrote {options.out / 'cloth.webp'}")
     return share
 
 

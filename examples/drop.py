@@ -9,7 +9,8 @@ SPH, 1994, has it as a test.
 
 Equations: Monaghan 1992, with the kernel of Wendland 1995 and an artificial viscosity.
 
-Writes `drop.png` into --out: the drop at four times, coloured by pressure, and the ellipse.
+Writes `drop.png` into --out: the drop at four times, coloured by pressure, and the ellipse. With `--film` it also
+writes `drop.webp`: the same as a film.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import _film
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,22 +127,32 @@ def round_drop(spacing: float) -> Drop:
     return Drop(x, x * jnp.array([1.0, -1.0, 0.0]), jnp.ones(len(x)))
 
 
-def draw(kept: list[Drop], half: list[np.ndarray], path: Path) -> None:
+def draw(kept: list[Drop], half: list[np.ndarray], size: tuple[float, float] = (9.0, 4.5)) -> Figure:
     """Stretched upwards, one beside the other."""
-    figure = Figure((9, 4.5), layout="constrained")
-    for axes, drop, (a, b) in zip(figure.subplots(1, len(kept)), kept, half, strict=True):
+    figure = Figure(size, layout="constrained")
+    for axes, drop, (a, b) in zip(figure.subplots(1, len(kept), squeeze=False)[0], kept, half, strict=True):
         axes.scatter(drop.x[:, 1], drop.x[:, 0], s=2, c=pressure_of(drop.density), cmap="coolwarm", vmin=-0.4, vmax=0.6)
         axes.add_patch(Ellipse((0, 0), 2 * b, 2 * a, fill=False))
         axes.set(xlim=(-1.1, 1.1), ylim=(-2.1, 2.1), aspect="equal")
         axes.axis("off")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    return figure
+
+
+def drops(kept: Drop) -> list[Drop]:
+    """Those of several times."""
+    return [jax.tree.map(lambda leaf, k=k: leaf[k], kept) for k in range(len(kept.x))]
+
+
+def ellipses(every: np.ndarray, count: int) -> list[np.ndarray]:
+    """The half axes after each of `count` equal times."""
+    return [every[min(len(every) // count * (k + 1), len(every) - 1)] for k in range(count)]
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Stretches the drop, draws it, and returns its half axes, those of the ellipse, and the change of momentum."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spacing", type=float, default=0.04, help="of the particles (default %(default)s)")
+    parser.add_argument("--film", action="store_true", help="write drop.webp, too")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     options = parser.parse_args(arguments)
     start = round_drop(options.spacing)
@@ -153,10 +165,14 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     found = {"a": a, "b": b, "a_ellipse": every[-1, 0], "b_ellipse": every[-1, 1], "momentum": pushed}
     print(f"{len(start.x)} particles, {steps} steps")
     print(f"half axes {a:.3f} and {b:.3f}; of the ellipse {every[-1, 0]:.3f} and {every[-1, 1]:.3f}")
-    times = [0, *(len(every) // 3 * (k + 1) for k in range(3))]
-    drops = [start, *(jax.tree.map(lambda leaf, k=k: leaf[k], kept) for k in range(3))]
-    draw(drops, [every[min(t, len(every) - 1)] for t in times], options.out / "drop.png")
+    options.out.mkdir(parents=True, exist_ok=True)
+    draw([start, *drops(kept)], [every[0], *ellipses(every, 3)]).savefig(options.out / "drop.png")
     print(f"wrote {options.out / 'drop.png'}")
+    if options.film:
+        _, kept = run(start, jnp.float32(options.spacing), -(-steps // _film.FRAMES) * _film.FRAMES, _film.FRAMES)
+        moments = zip(drops(kept), ellipses(every, _film.FRAMES), strict=True)
+        _film.save_figures((draw([one], [half], (2.0, 3.75)) for one, half in moments), options.out / "drop.webp")
+        print(f"wrote {options.out / 'drop.webp'}")
     return found
 
 

@@ -514,9 +514,10 @@ class _Func(Func, Generic[_P, _R]):
 
 @_overload
 def kernel(function: Callable[_P, Any], /) -> _Kernel[_P]:
-    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+    """Make a kernel from a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
 
-    The names that the function reads keep the values they have now; those without one are looked up when needed.
+    The kernel takes the values of outside names when it is defined, and ignores later assignments. A name that is not
+    defined yet is looked up when the kernel is first used.
 
     Raises:
         KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
@@ -525,9 +526,10 @@ def kernel(function: Callable[_P, Any], /) -> _Kernel[_P]:
 
 @_overload
 def kernel(*, enable_backward: Any = ..., module: Any = ..., module_options: Any = ..., launch_bounds: Any = ..., cluster_dim: Any = ..., grid_stride: Any = ..., max_registers: Any = ..., fast_math: Any = ..., optimization_level: Any = ..., block_dim: Any = ..., name: Any = ...) -> Callable[[Callable[_P, Any]], _Kernel[_P]]:
-    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+    """Make a kernel from a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
 
-    The names that the function reads keep the values they have now; those without one are looked up when needed.
+    The kernel takes the values of outside names when it is defined, and ignores later assignments. A name that is not
+    defined yet is looked up when the kernel is first used.
 
     Raises:
         KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
@@ -536,27 +538,27 @@ def kernel(*, enable_backward: Any = ..., module: Any = ..., module_options: Any
 
 @_overload
 def func(function: Callable[_P, _R], /) -> _Func[_P, _R]:
-    """Makes a function that kernels can call: `@func`. It is inlined.
+    """Make a function that kernels can call: `@func`. Each call is inlined.
 
-    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    Functions of the same name in the same scope are overloads: the types of the arguments choose one.
     """
 
 @_overload
 def func(*, name: Any = ..., module: Any = ..., inline: Any = ...) -> Callable[[Callable[_P, _R]], _Func[_P, _R]]:
-    """Makes a function that kernels can call: `@func`. It is inlined.
+    """Make a function that kernels can call: `@func`. Each call is inlined.
 
-    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    Functions of the same name in the same scope are overloads: the types of the arguments choose one.
     """
 
 @_overload
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def struct(kind: _type[_C], /) -> _type[_C]:
-    """Makes a struct of a class: `@struct`.
+    """Make a struct from a class with annotated fields: `@struct`.
 
-    Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
-    `dataclasses.field(metadata={"static": True})` makes one that JAX does not trace. Fields of structs that the class
-    inherits from come first. The class gets a constructor (by position or name; what is left out has its default, or is
-    zero, and is None if it is an array), checks of what is assigned, `==`, `repr`, and is a pytree of JAX.
+    Fields are scalars, vectors, matrices, arrays and other structs. They may have defaults.
+    `dataclasses.field(metadata={"static": True})` declares a field that JAX does not trace. Fields of base classes come
+    first. The class gets a constructor, checks of assignments, `==` and `repr`, and is a pytree of JAX. The constructor
+    takes values by position or by name. A field that you leave out has its default, or is zero; an array is then None.
 
     Args:
         kind: the class.
@@ -577,12 +579,12 @@ def struct(kind: _type[_C], /) -> _type[_C]:
 @_overload
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def struct(*, module: Any = ...) -> Callable[[_type[_C]], _type[_C]]:
-    """Makes a struct of a class: `@struct`.
+    """Make a struct from a class with annotated fields: `@struct`.
 
-    Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
-    `dataclasses.field(metadata={"static": True})` makes one that JAX does not trace. Fields of structs that the class
-    inherits from come first. The class gets a constructor (by position or name; what is left out has its default, or is
-    zero, and is None if it is an array), checks of what is assigned, `==`, `repr`, and is a pytree of JAX.
+    Fields are scalars, vectors, matrices, arrays and other structs. They may have defaults.
+    `dataclasses.field(metadata={"static": True})` declares a field that JAX does not trace. Fields of base classes come
+    first. The class gets a constructor, checks of assignments, `==` and `repr`, and is a pytree of JAX. The constructor
+    takes values by position or by name. A field that you leave out has its default, or is zero; an array is then None.
 
     Args:
         kind: the class.
@@ -665,11 +667,12 @@ class _JaxCallable(Generic[_P]):
 
 @_overload
 def jax_kernel(kernel: Callable[_P, Any], num_outputs: int = ..., vmap_method: VmapMethod | None = ..., launch_dims: Any = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., module_preload_mode: Any = ..., enable_backward: bool = ..., has_side_effect: bool = ..., block_dim: int | str | None = ..., sharding_rule: str | None = ..., mode: Mode | None = ..., named_outputs: bool = ..., outputs: str | Sequence[str] | None = ...) -> _JaxKernel[_P]:
-    """Makes a function of JAX values of a kernel.
+    """Make a JAX function from a kernel.
 
-    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
-    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
-    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+    You pass the function the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else
+    it returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and
+    the other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are
+    zero.
 
     `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
 
@@ -680,8 +683,8 @@ def jax_kernel(kernel: Callable[_P, Any], num_outputs: int = ..., vmap_method: V
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
             "expand_dims" and "legacy_vectorized": as None. The results are the same.
-        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
-            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
+        launch_dims: number of threads along each axis. Default: the first extents of the first array argument, as many
+            as `tid()` gives indices. Arrays inside of meshes, grids and the like do not count.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions; for an output with another number of axes the
             shape of the first array argument, if that has as many.
@@ -691,8 +694,8 @@ def jax_kernel(kernel: Callable[_P, Any], num_outputs: int = ..., vmap_method: V
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
             name, or 256, or 128 where the code's registers let more threads run then.
-        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
-            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        sharding_rule: which axes of inputs and outputs are split together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays each device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
             or `jaxwarp.config.mode`. See docs/debugging.md.
         named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
@@ -715,11 +718,12 @@ def jax_kernel(kernel: Callable[_P, Any], num_outputs: int = ..., vmap_method: V
 
 @_overload
 def jax_kernel(*, num_outputs: int = ..., vmap_method: VmapMethod | None = ..., launch_dims: Any = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., module_preload_mode: Any = ..., enable_backward: bool = ..., has_side_effect: bool = ..., block_dim: int | str | None = ..., sharding_rule: str | None = ..., mode: Mode | None = ..., named_outputs: bool = ..., outputs: str | Sequence[str]) -> Callable[[Callable[_P, Any]], _JaxKernel[_P]]:
-    """Makes a function of JAX values of a kernel.
+    """Make a JAX function from a kernel.
 
-    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
-    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
-    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+    You pass the function the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else
+    it returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and
+    the other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are
+    zero.
 
     `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
 
@@ -730,8 +734,8 @@ def jax_kernel(*, num_outputs: int = ..., vmap_method: VmapMethod | None = ..., 
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
             "expand_dims" and "legacy_vectorized": as None. The results are the same.
-        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
-            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
+        launch_dims: number of threads along each axis. Default: the first extents of the first array argument, as many
+            as `tid()` gives indices. Arrays inside of meshes, grids and the like do not count.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions; for an output with another number of axes the
             shape of the first array argument, if that has as many.
@@ -741,8 +745,8 @@ def jax_kernel(*, num_outputs: int = ..., vmap_method: VmapMethod | None = ..., 
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
             name, or 256, or 128 where the code's registers let more threads run then.
-        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
-            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        sharding_rule: which axes of inputs and outputs are split together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays each device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
             or `jaxwarp.config.mode`. See docs/debugging.md.
         named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
@@ -765,11 +769,11 @@ def jax_kernel(*, num_outputs: int = ..., vmap_method: VmapMethod | None = ..., 
 
 @_overload
 def jax_callable(func: Callable[_P, Any], num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_method: VmapMethod | None = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., stage_in_argnames: Iterable[str] | None = ..., stage_out_argnames: Iterable[str] | None = ..., graph_cache_max: int | None = ..., module_preload_mode: Any = ..., has_side_effect: bool = ..., named_outputs: bool = ..., outputs: str | Sequence[str] | None = ...) -> _JaxCallable[_P]:
-    """Makes a function of JAX values of a Python function that launches kernels.
+    """Make a JAX function from a Python function that launches kernels.
 
-    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
-    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
-    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+    Annotate the function like a kernel. JAX traces it: `launch`, `copy`, `zeros` and the like become operations of the
+    compiled program. The result works with all transformations of JAX. On GPUs XLA captures its launches into CUDA
+    graphs.
 
     Args:
         func: inputs come first, outputs last; it returns nothing.
@@ -803,11 +807,11 @@ def jax_callable(func: Callable[_P, Any], num_outputs: int = ..., graph_mode: Gr
 
 @_overload
 def jax_callable(*, num_outputs: int = ..., graph_mode: GraphMode = ..., vmap_method: VmapMethod | None = ..., output_dims: Any = ..., in_out_argnames: Iterable[str] | None = ..., stage_in_argnames: Iterable[str] | None = ..., stage_out_argnames: Iterable[str] | None = ..., graph_cache_max: int | None = ..., module_preload_mode: Any = ..., has_side_effect: bool = ..., named_outputs: bool = ..., outputs: str | Sequence[str]) -> Callable[[Callable[_P, Any]], _JaxCallable[_P]]:
-    """Makes a function of JAX values of a Python function that launches kernels.
+    """Make a JAX function from a Python function that launches kernels.
 
-    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
-    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
-    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+    Annotate the function like a kernel. JAX traces it: `launch`, `copy`, `zeros` and the like become operations of the
+    compiled program. The result works with all transformations of JAX. On GPUs XLA captures its launches into CUDA
+    graphs.
 
     Args:
         func: inputs come first, outputs last; it returns nothing.
@@ -940,31 +944,31 @@ TIMING_GRAPH: int
 TIMING_ALL: int
 
 def zeros(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
-    """A new array of zeros. `shape` does not have the component axes of vectors and matrices; `n=3` is `shape=3`."""
+    """Make an array of zeros. `shape` excludes the component axes of vectors and matrices; `n=3` is `shape=3`."""
 
 def zeros_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array of zeros with the shape and type of another one, and a gradient if that one has one."""
+    """Make an array of zeros with the shape and type of another one, and with a gradient if that has one."""
 
 def ones(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
-    """A new array of ones. Options as of `zeros`."""
+    """Make an array of ones. The options are those of `zeros`."""
 
 def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array of ones, as `zeros_like`."""
+    """Make an array of ones with the shape and type of another one, as `zeros_like` does."""
 
 def full(shape: Any = ..., value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
-    """A new array of one value. Options as of `zeros`."""
+    """Make an array of one value. The options are those of `zeros`."""
 
 def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array of one value, as `zeros_like`."""
+    """Make an array of one value with the shape and type of another one, as `zeros_like` does."""
 
 def empty(shape: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ..., n: Any = ...) -> array[Any]:
-    """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
+    """Make an array of zeros: jaxwarp never returns uninitialised memory. The options are those of `zeros`."""
 
 def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
+    """Make an array of zeros with the shape and type of another one, as `zeros_like` does."""
 
 def clone(src: Any, device: Any = ..., requires_grad: Any = ..., *, pinned: Any = ..., retain_grad: Any = ..., ndim: Any = ...) -> array[Any]:
-    """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
+    """Make a copy of an array, with a gradient if that has one. The options are those of `zeros`."""
 
 def from_numpy(arr: Any, dtype: Any = ..., shape: Any = ..., device: Any = ..., requires_grad: Any = ..., retain_grad: Any = ...) -> array[Any]:
     """A new array with the contents of a NumPy array."""

@@ -8,7 +8,7 @@ from typing import Any
 from typing import overload as _typing_overload
 
 from jaxwarp.boundary import boundary, caller
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload
 from jaxwarp.frontend.text.native_text import NotPlainError, python_of, rule_of
@@ -26,9 +26,10 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
 @boundary
 def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+    """Make a kernel from a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
 
-    The names that the function reads keep the values they have now; those without one are looked up when needed.
+    The kernel takes the values of outside names when it is defined, and ignores later assignments. A name that is not
+    defined yet is looked up when the kernel is first used.
 
     Raises:
         KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
@@ -50,9 +51,9 @@ def func(function: Callable[..., Any], /) -> Func: ...
 def func(**options: Any) -> Callable[[Callable[..., Any]], Func]: ...
 @boundary
 def func(function: Any = None, /, **options: Any) -> Any:
-    """Makes a function that kernels can call: `@func`. It is inlined.
+    """Make a function that kernels can call: `@func`. Each call is inlined.
 
-    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    Functions of the same name in the same scope are overloads: the types of the arguments choose one.
     """
     require_options("func", options, _FUNC_OPTIONS)
     if not isinstance(options.get("inline", True), bool | None):
@@ -160,7 +161,7 @@ def func_replay(forward_fn: Func) -> Callable[[Callable[..., Any]], Callable[...
 def _rule(decorator: str, forward: Any, scope: FrameType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if not isinstance(forward, Func):
         raise KernelTypeError(
-            f"@{decorator}: expected a function made by @func, got {type(forward).__name__}",
+            f"@{decorator}: expected a function made by @func, got {type_text(forward)}",
             hint=f"write @{decorator}(f) above the rule for f",
         )
 

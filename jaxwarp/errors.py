@@ -168,6 +168,28 @@ def no_attribute(module: ModuleType, name: str) -> AttributeError:
     return AttributeError(f"{text}; {near}", obj=module) if near else AttributeError(text, name=name, obj=module)
 
 
+# Classes of JAX and ours whose names no user has typed.
+_CALLED = {
+    "ArrayImpl": "a JAX array",
+    "HostArray": "an array outside of JAX",
+    "ArrayHandle": "an array of a jax_callable",
+    "_View": "an array of a jax_callable",
+    "RecordedArray": "an array of a jax_callable",
+}
+
+
+def type_text(value: object) -> str:
+    """Return how errors name the type of a value."""
+    name = type(value).__name__
+    return "a traced JAX value" if name.endswith("Tracer") else _CALLED.get(name, name)
+
+
+def object_text(value: object) -> str:
+    """Return how errors name a value of Python that a kernel cannot use."""
+    name = type_text(value)
+    return name if name.startswith(("a ", "an ")) else f"a Python object of type {name}"
+
+
 def did_you_mean(given: object, names: Iterable[object]) -> str | None:
     """A hint for a name that is not there: the nearest one that is; None if none is near."""
     public = [n for n in names if isinstance(n, str) and not n.startswith(("_", "$"))]

@@ -16,7 +16,7 @@ from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
 from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.found import KernelFacts, found_of
 from jaxwarp.frontend.lower import lower
@@ -96,7 +96,7 @@ class ArgumentKinds:
 
 @boundaries
 class Kernel(PickledByName):
-    """A kernel: what `@kernel` returns. Specialised to argument types when those are known.
+    """A kernel, as `@kernel` returns it. It is compiled for the argument types of each call.
 
     Attributes:
         name: of the Python function.
@@ -525,11 +525,11 @@ def require_options(decorator: str, options: dict[str, Any], known: Sequence[str
 
 @boundary
 def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
-    """The kernel of a generic one that takes arguments of some types alone.
+    """Return a kernel that takes some types of a generic kernel only.
 
-    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too. An
-    error in the code for these types comes when the kernel is first used.
-    `@overload` above `def k(x: float): ...` checks that the kernel k, defined before, takes them, and leaves it so.
+    You rarely need it: a call of the generic kernel compiles it for the types of the arguments. An error in the code
+    for these types comes at the first use. `@overload` above `def k(x: float): ...` checks that the kernel k, defined
+    before, takes them, and leaves it so.
 
     Args:
         kernel: with arguments annotated `Any` or by type variables.
@@ -542,7 +542,7 @@ def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
         return _declared(kernel, caller().f_locals)
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(
-            f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
+            f"overload: expected a kernel, got {type_text(kernel)}", hint="decorate the function with @kernel"
         )
     if arg_types is None:
         return kernel

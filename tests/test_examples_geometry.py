@@ -131,12 +131,15 @@ def test_a_fluid_without_lists_has_the_same_energy_and_pressure():
     assert abs(float(told["virial"].mean()) - np.mean(virials)) / (3 * box**3) < 0.15
 
 
-def test_a_drop_is_stretched_to_an_ellipse(tmp_path):
-    found = drop.main(["--spacing", "0.1", "--out", str(tmp_path)])
+def test_a_drop_is_stretched_to_an_ellipse(tmp_path, monkeypatch):
+    monkeypatch.setattr(drop._film, "FRAMES", 5)
+    found = drop.main(["--spacing", "0.1", "--film", "--out", str(tmp_path)])
     assert abs(found["a"] - found["a_ellipse"]) < 0.04
     assert abs(found["b"] - found["b_ellipse"]) < 0.06
     assert found["momentum"] < 1e-4
     assert picture(tmp_path / "drop.png").shape == (450, 900, 4)
+    with Image.open(tmp_path / "drop.webp") as film:
+        assert (film.size, film.n_frames) == ((200, 375), 5)
 
 
 def test_the_ellipse_keeps_its_area_and_its_energy():

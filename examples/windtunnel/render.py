@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import _film
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
-from PIL import Image
 
 from windtunnel import TunnelError
 
@@ -54,9 +54,7 @@ def save(pictures: Sequence[np.ndarray], path: Path) -> None:
     """
     try:
         if path.suffix == ".gif":
-            colours = Image.fromarray(np.concatenate(pictures[:: max(1, len(pictures) // 8)])).quantize(256)
-            frames = [Image.fromarray(p).quantize(palette=colours, dither=Image.Dither.NONE) for p in pictures]
-            frames[0].save(path, save_all=True, append_images=frames[1:], duration=40, loop=0, optimize=False)
+            _film.save(pictures, path)
         else:
             imsave(path, *pictures)
     except OSError as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_at
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.memory.convert import as_element, zero_element
 from jaxwarp.memory.host_scope import HOST, capturing
@@ -162,7 +162,7 @@ def _as_memory(scope: Scope, value: Any, direction: str = "to") -> MemoryArray:
     if found is None:
         whose = "an array" if scope is HOST else "an array of the call"
         raise KernelTypeError(
-            f"copy: expected {whose} to copy {direction}, got {type(value).__name__}",
+            f"copy: expected {whose} to copy {direction}, got {type_text(value)}",
             hint="make one with array(data) or zeros(shape)",
         )
     region, is_writable = found

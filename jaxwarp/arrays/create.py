@@ -126,7 +126,7 @@ def _like(src: Any, name: str) -> tuple[Any, Any]:
 def zeros(
     shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
 ) -> Any:
-    """A new array of zeros. `shape` does not have the component axes of vectors and matrices; `n=3` is `shape=3`.
+    """Make an array of zeros. `shape` excludes the component axes of vectors and matrices; `n=3` is `shape=3`.
 
     Outside of JAX: `device`, where it is ("cpu"); `requires_grad`, whether it has a gradient, for a `Tape`.
     """
@@ -141,7 +141,7 @@ PYTHON_OBJECTS[zeros] = ZEROS
 def ones(
     shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
 ) -> Any:
-    """A new array of ones. Options as of `zeros`."""
+    """Make an array of ones. The options are those of `zeros`."""
     return _made("ones", _shape("ones", shape, options), dtype, 1, _options("ones", device, requires_grad, options))
 
 
@@ -149,7 +149,7 @@ def ones(
 def empty(
     shape: Any = None, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any
 ) -> Any:
-    """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
+    """Make an array of zeros: jaxwarp never returns uninitialised memory. The options are those of `zeros`."""
     return _made("empty", _shape("empty", shape, options), dtype, 0, _options("empty", device, requires_grad, options))
 
 
@@ -162,7 +162,7 @@ def full(
     requires_grad: bool = False,
     **options: Any,
 ) -> Any:
-    """A new array of one value. Options as of `zeros`.
+    """Make an array of one value. The options are those of `zeros`.
 
     Without `dtype` it is one of float32; outside of JAX of the value's type: int32, float32, a vector or matrix.
     """
@@ -179,7 +179,7 @@ def _made_like(name: str, src: Any, value: Any, options: ArrayOptions) -> Any:
 
 @located_call
 def zeros_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
-    """A new array of zeros with the shape and type of another one, and a gradient if that one has one.
+    """Make an array of zeros with the shape and type of another one, and with a gradient if that has one.
 
     Options as of `zeros`.
     """
@@ -188,25 +188,25 @@ def zeros_like(src: Any, device: Any = None, requires_grad: bool | None = None, 
 
 @located_call
 def ones_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
-    """A new array of ones, as `zeros_like`."""
+    """Make an array of ones with the shape and type of another one, as `zeros_like` does."""
     return _made_like("ones_like", src, 1, _options("ones_like", device, requires_grad, options))
 
 
 @located_call
 def empty_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
-    """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
+    """Make an array of zeros with the shape and type of another one, as `zeros_like` does."""
     return _made_like("empty_like", src, 0, _options("empty_like", device, requires_grad, options))
 
 
 @located_call
 def full_like(src: Any, value: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
-    """A new array of one value, as `zeros_like`."""
+    """Make an array of one value with the shape and type of another one, as `zeros_like` does."""
     return _made_like("full_like", src, value, _options("full_like", device, requires_grad, options))
 
 
 @located_call
 def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
-    """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
+    """Make a copy of an array, with a gradient if that has one. The options are those of `zeros`."""
     scope = scope_now()
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if scope is not None:

@@ -15,7 +15,7 @@ from jaxwarp.arrays.interop import named_gpu, wrapped
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.arrays.struct_array import array_of_structs, new_array
 from jaxwarp.boundary import located, located_call
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.launches.arguments.dims import normalize_dims
@@ -159,7 +159,7 @@ def _by_ids(name: str, data: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
             return 0 if value is None else value
         if struct_of(type(value)) != kind:
             raise KernelTypeError(
-                f"{name}(...): data: expected objects {kind!r}, got {type(value).__name__}",
+                f"{name}(...): data: expected objects {kind!r}, got {type_text(value)}",
                 hint=f"pass a list of {kind!r}(...), or of their ids",
             )
         objects.append(value)
@@ -186,7 +186,7 @@ def _of_data(
 ) -> HostArray:
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
         raise KernelTypeError(
-            f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}",
+            f"{name}(...): data: expected a sequence or an array, got {type_text(data)}",
             hint="write array([1.0, 2.0]), or zeros(shape) for a new array",
         )
     if isinstance(data, HostArray) and dtype is Any:
@@ -398,7 +398,7 @@ def from_numpy(
     """
     if not isinstance(arr, np.ndarray):
         raise KernelTypeError(
-            f"from_numpy: expected a NumPy array, got {type(arr).__name__}",
+            f"from_numpy: expected a NumPy array, got {type_text(arr)}",
             hint="write array(data) for lists and other arrays",
         )
     element = dtype

@@ -15,7 +15,7 @@ from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundaries
 from jaxwarp.decorators import func, kernel
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array, array4d
 from jaxwarp.kernel import Kernel
@@ -300,7 +300,7 @@ def _type_of(name: str, data: Any, dtype: Any) -> Indexed:
     given: Any = getattr(data, "dtype", None)
     if not isinstance(shape, tuple) or given not in SCALAR_BY_DTYPE:
         raise KernelTypeError(
-            f"{name}(...): data: expected an array, got {type(data).__name__}", hint="make one with array(data)"
+            f"{name}(...): data: expected an array, got {type_text(data)}", hint="make one with array(data)"
         )
     found = indexed_type(IndexedArray, SCALAR_BY_DTYPE[given] if dtype is None else dtype, 1)
     return indexed_type(IndexedArray, found.array.dtype, len(shape) - len(memory_axes(found.array.dtype)))

@@ -12,7 +12,7 @@ from jaxwarp.arrays.element_types import concrete, scalar_of_numpy
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_of_structs
 from jaxwarp.boundary import located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.scope import place_of_device, region_of_tensor
@@ -115,17 +115,17 @@ def _seen_as(region: Region, dtype: np.dtype) -> Region:
 
 @located_call
 def to_jax(warp_array: Any) -> Any:
-    """A JAX array with the contents of an array outside of JAX; components are its last axes. Of an array of structs, a
+    """Convert an array outside of JAX to a JAX array, whose last axes are the components. An array of structs becomes a
     struct of JAX arrays.
 
-    It is a copy, since JAX arrays never change; of what came from JAX and is whole it is the JAX array itself.
+    The result is a copy, because JAX arrays never change. An array that came from JAX gives that JAX array.
 
     Raises:
         KernelTypeError: it is no array outside of JAX, or of a 64-bit type and those are not enabled in JAX.
     """
     if not isinstance(warp_array, HostArray):
         raise KernelTypeError(
-            f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}",
+            f"to_jax: expected an array outside of JAX, got {type_text(warp_array)}",
             hint="for lists and NumPy arrays use jnp.asarray(data)",
         )
     warp_array.scope.require_untraced(warp_array.label, "made a JAX array")
@@ -142,7 +142,7 @@ def to_dlpack(wp_array: Any) -> Any:
     """
     if not isinstance(wp_array, HostArray):
         raise KernelTypeError(
-            f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}",
+            f"to_dlpack: expected an array outside of JAX, got {type_text(wp_array)}",
             hint="for other arrays use their own __dlpack__",
         )
     return wp_array.__dlpack__()

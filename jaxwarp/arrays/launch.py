@@ -47,31 +47,31 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     max_blocks: int = 0,
     block_dim: int | str | None = None,
 ) -> Launch | None:
-    """Launches a kernel.
+    """Launch a kernel.
 
-    Outside of JAX, in a callback, and under `GraphMode.NONE` it runs at once, on arrays of jaxwarp and NumPy, in place.
-    In a traced function of a `jax_callable`, the arrays it writes stand for their new contents afterwards.
+    Outside of JAX, in a callback, and under `GraphMode.NONE` it runs at once and writes to the arrays of jaxwarp and
+    NumPy. In a `jax_callable`, the launch becomes part of the program that JAX traces.
 
     Args:
         kernel: made by `@kernel`.
         dim: threads along each axis: an integer, or a tuple or list.
-        inputs: the kernel's first arguments: arrays, Python numbers; of the program, in a `jax_callable`.
-        outputs: its other arguments; last ones that have default values may be left out. Which arguments a kernel
-            writes is found in the kernel, not here.
+        inputs: the kernel's first arguments: arrays and numbers.
+        outputs: its other arguments. You may leave out the last ones if they have default values. The kernel's code
+            decides which arguments it writes, not the list that an argument is in.
         adj_inputs: with `adjoint`, outside of JAX: arrays to which the derivatives by the inputs are added, or None.
         adj_outputs: with `adjoint`: the derivatives by the outputs.
-        device: outside of JAX, the device, "cpu" or "cuda:0"; None: that of the arrays, or the one that is chosen;
-            elsewhere accepted, no effect: JAX places the program.
-        stream: outside of JAX, the stream of a GPU that it is queued on; elsewhere no effect.
+        device: outside of JAX, the device, "cpu" or "cuda:0". None: that of the arrays, or the current one. No effect
+            in a `jax_callable`: JAX places the program.
+        stream: outside of JAX, the CUDA stream. No effect in a `jax_callable`.
         adjoint: run the adjoint of the kernel, not the kernel.
         record_tape: whether an active `Tape` records the launch.
-        record_cmd: nothing is launched: gives a `Launch`, which can be launched often, also with other arguments.
+        record_cmd: launch nothing, and return a `Launch` that you can launch often, also with other arguments.
         max_blocks: accepted, no effect.
         block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
-        DifferentiationError: with `adjoint`, the derivative cannot be had.
+        DifferentiationError: with `adjoint`, the kernel has no derivative.
     """
     del max_blocks
     if not isinstance(kernel, Kernel):
@@ -108,10 +108,9 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
 
 @located_call
 def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **options: Any) -> Launch | None:
-    """Launches a kernel that works on tiles: as `launch`, with an axis more, of the threads of a block.
+    """Launch a kernel that works on tiles, as `launch` does with one more axis for the threads of a block.
 
-    A block is one thread, which does the work on a tile alone, as on Warp's CPU: `i, j, lane = tid()` gives lane 0, and
-    `block_dim()` is 1.
+    A block has one thread, as on Warp's CPU: `i, j, lane = tid()` gives lane 0, and `block_dim()` is 1.
 
     Args:
         dim: blocks along each axis.
@@ -143,9 +142,9 @@ class Bounds(NamedTuple):
 
 @boundaries
 class Launch:
-    """A launch that is kept, to be made often: `launch(..., record_cmd=True)` gives it.
+    """A launch that you can repeat, as `launch(..., record_cmd=True)` returns it.
 
-    Numbers, vectors and structs are kept as they are when they are given, as in Warp.
+    It keeps the numbers, vectors and structs that were passed, as in Warp.
 
     Attributes:
         kernel: what is launched.

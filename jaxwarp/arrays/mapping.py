@@ -21,7 +21,7 @@ from jaxwarp.boundary import boundary, located_call
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.decorators import func
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.lowering.values import Intrinsic, type_of
@@ -158,7 +158,7 @@ def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: 
     for i, (array, element) in enumerate(zip(given, elements, strict=True)):
         which = f"Output array {i}" if len(given) > 1 else "Output array"
         if not isinstance(array, HostArray):
-            raise KernelTypeError(f"map: {which}: expected an array outside of JAX, got {type(array).__name__}")
+            raise KernelTypeError(f"map: {which}: expected an array outside of JAX, got {type_text(array)}")
         if array.dtype != element:
             raise KernelTypeError(f"{which} dtype {array.dtype} does not match expected dtype {element}")
         if array.shape != shape:

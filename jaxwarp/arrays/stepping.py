@@ -11,7 +11,7 @@ import numpy as np
 from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import PlacedValue, argument_given
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.stepping import SteppedKernel
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.kernel import Kernel
@@ -70,7 +70,7 @@ def _require_writable(steps: SteppedKernel, arguments: Sequence[CallParameter], 
         if effects[param].modifies and (value.region is None or not value.is_writable):
             raise KernelTypeError(
                 f"{argument.where} is written by the kernel: expected an array that may be written, got"
-                f" {type(value.value).__name__}",
+                f" {type_text(value.value)}",
                 effects[param].first_write,
                 hint="pass a NumPy array, such as np.array(x)",
             )

@@ -8,7 +8,7 @@ from typing import Any
 from jaxwarp.arrays.host_array import HostArray, require_float
 from jaxwarp.arrays.interop import wrapped
 from jaxwarp.boundary import located_call
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.gpu.scope import region_of_tensor
@@ -22,7 +22,7 @@ def _from_tensor(library: TensorLibrary, tensor: Any, dtype: Any, requires_grad:
     where = f"from_{library.module}"
     if not library.is_tensor(tensor):
         raise KernelTypeError(
-            f"{where}: expected a {library.name} tensor, got {type(tensor).__name__}",
+            f"{where}: expected a {library.name} tensor, got {type_text(tensor)}",
             hint="for other data use array(data)",
         )
     require_outside(where)
@@ -79,7 +79,7 @@ def _to_tensor(library: TensorLibrary, array: Any, requires_grad: bool | None) -
     where = f"to_{library.module}"
     if not isinstance(array, HostArray):
         raise KernelTypeError(
-            f"{where}: expected an array outside of JAX, got {type(array).__name__}", hint="make one with array(data)"
+            f"{where}: expected an array outside of JAX, got {type_text(array)}", hint="make one with array(data)"
         )
     if isinstance(array.dtype, Struct):
         raise KernelTypeError(

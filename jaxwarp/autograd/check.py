@@ -12,7 +12,7 @@ from jaxwarp.autograd.jacobians import Mask, Matrices, by_differences, by_sweeps
 from jaxwarp.autograd.plot import draw
 from jaxwarp.autograd.subject import Pair, Subject, subject_of, subject_of_recorded
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 
 _HEADS = ("input", "output", "largest error", "derivative", "difference", "relative error", "")
 
@@ -124,7 +124,7 @@ def gradcheck_tape(  # noqa: PLR0913 - the signature users know from Warp
         KernelValueError: as `gradcheck`.
     """
     if not isinstance(tape, Tape):
-        raise KernelTypeError(f"gradcheck_tape: expected a Tape, got {type(tape).__name__}", hint="pass Tape()")
+        raise KernelTypeError(f"gradcheck_tape: expected a Tape, got {type_text(tape)}", hint="pass Tape()")
     sizes = max_inputs_per_var, max_outputs_per_var
     options = _Options(eps, atol, rtol, raise_exception, *sizes, plot_relative_error, plot_absolute_error, show_summary)
     recorded = tape.launches[::-1] if reverse_launches else tape.launches

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.kernel import Kernel
 
 
@@ -47,7 +47,7 @@ def jacobian_plot(  # noqa: PLR0913 - the signature users know from Warp
     """
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(
-            f"jacobian_plot: expected a kernel, got {type(kernel).__name__}",
+            f"jacobian_plot: expected a kernel, got {type_text(kernel)}",
             hint="for a Python function use jacobian(..., plot_jacobians=True)",
         )
     if inputs is None:

@@ -14,7 +14,7 @@ from jaxwarp.arrays.launching import launch_again
 from jaxwarp.arrays.struct_array import StructArray
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.arrays.tapes.tape import Tape
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region
@@ -158,7 +158,7 @@ def subject_of(
     for kind, given in (("inputs", inputs), ("outputs", outputs)):
         if given is not None and not isinstance(given, (list, tuple)):
             raise KernelTypeError(
-                f"{what}: {kind}: expected a list of arguments, got {type(given).__name__}", hint=f"{kind}=[...]"
+                f"{what}: {kind}: expected a list of arguments, got {type_text(given)}", hint=f"{kind}=[...]"
             )
     if isinstance(function, Kernel):
         if not outputs:
@@ -173,7 +173,7 @@ def subject_of(
         return Subject(what, function.key, inputs, names[:count], outputs, names[count:], call, True)
     if not callable(function):
         raise KernelTypeError(
-            f"{what}: expected a kernel or a function, got {type(function).__name__}",
+            f"{what}: expected a kernel or a function, got {type_text(function)}",
             hint="pass a kernel, with dim, or a Python function of arrays that launches, and returns arrays",
         )
     name = getattr(function, "__name__", type(function).__name__)

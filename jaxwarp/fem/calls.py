@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.boundary import boundary, caller, guarded
+from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.fem.types import Domain, Field, Sample
 from jaxwarp.frontend.lowering.values import Expanded, StructValue, describe
@@ -118,8 +119,9 @@ def _mark(function: Any, scope: Any, annotation: Any) -> str:
     return {Sample: "sample", Domain: "domain", Field: "field"}.get(annotation, "value")
 
 
-def applied(function: Integrand) -> Expanded:
-    """`(sample, domain, fields, values)`: the integrand with its arguments, of structs that have their names."""
+def applied(function: Integrand, is_number: bool = False) -> Expanded:
+    """`(sample, domain, fields, values)`: the integrand with its arguments, of structs that have their names. With
+    `is_number` it is refused if it returns a vector, a matrix or a struct."""
 
     def expand(call: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
         sample, domain, fields, values = args
@@ -134,7 +136,13 @@ def applied(function: Integrand) -> Expanded:
                 index = struct.type.index(name)
                 if index is not None:
                     given[name] = struct.values[index]
-        return call(function, [], given)
+        result = call(function, [], given)
+        if is_number and isinstance(result, (Bundle, StructValue)):
+            raise KernelTypeError(
+                f"integrate: integrand: expected {function.name} to return a number, got {describe(result)}",
+                hint="multiply by the test function: dot(a, b) of vectors, a * v(s) of numbers",
+            )
+        return result
 
     return Expanded(function.name, expand)
 

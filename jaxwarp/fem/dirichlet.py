@@ -87,7 +87,7 @@ def _normalize_blocks(offsets: wp.array[int], row_counts: wp.array[int], columns
 
 @boundary
 def project_system_rhs(system_matrix: Any, system_rhs: Any, projector_matrix: Any, fixed_value: Any = None) -> None:
-    """The right-hand side for what is not fixed: (I - P) (b - A P u) + P u, in place of b.
+    """Replace b by (I - P) (b - A P u) + P u, which has the fixed values.
 
     Args:
         system_matrix: A, as it was before `project_system_matrix`.
@@ -108,7 +108,7 @@ def project_system_rhs(system_matrix: Any, system_rhs: Any, projector_matrix: An
 
 @boundary
 def project_system_matrix(system_matrix: Any, projector_matrix: Any) -> None:
-    """The matrix for what is not fixed: (I - P) A (I - P) + P, in place of A.
+    """Replace A by (I - P) A (I - P) + P, so that fixed nodes keep their values.
 
     Args:
         system_matrix: A.
@@ -130,13 +130,13 @@ def project_linear_system(
     fixed_value: Any = None,
     normalize_projector: bool = True,
 ) -> None:
-    """Fixes what a projector says in a linear system, in place: see `project_system_rhs` and `project_system_matrix`.
+    """Apply Dirichlet conditions to a linear system, in place. See `project_system_rhs` and `project_system_matrix`.
 
     Args:
-        system_matrix, system_rhs: the system.
-        projector_matrix: what is fixed.
-        fixed_value: its values; None: zero.
-        normalize_projector: whether `normalize_dirichlet_projector` is called first.
+        system_matrix, system_rhs: the matrix and the right-hand side.
+        projector_matrix: the projector on the fixed nodes, for example their mass matrix.
+        fixed_value: the values there. None: zero.
+        normalize_projector: whether to call `normalize_dirichlet_projector` first.
     """
     _require("project_linear_system", system_matrix=system_matrix, projector_matrix=projector_matrix)
     if normalize_projector:

@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant, part
 from jaxwarp.fem.geometry.geometries import Geometry
@@ -209,7 +209,7 @@ class Subdomain(GeometryDomain):
         if (element_mask is None) == (element_indices is None):
             raise KernelValueError("Subdomain: expected one of element_mask and element_indices")
         if not isinstance(domain, GeometryDomain):
-            raise KernelTypeError(f"Subdomain: domain: expected a domain, got {type(domain).__name__}")
+            raise KernelTypeError(f"Subdomain: domain: expected a domain, got {type_text(domain)}")
         super().__init__(domain.geometry_partition)
         self.element_kind = domain.element_kind
         count = domain.element_count()

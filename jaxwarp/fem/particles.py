@@ -12,7 +12,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem import operators
 from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.geometry.kinds import make_kind
@@ -136,7 +136,7 @@ class PicQuadrature(Quadrature):
     def _require(self, name: str, given: Any, dtype: Any, shape: tuple[int, ...] | None) -> None:
         if not isinstance(given, HostArray):
             raise KernelTypeError(
-                f"PicQuadrature: {name}: expected an array outside of JAX, got {type(given).__name__}",
+                f"PicQuadrature: {name}: expected an array outside of JAX, got {type_text(given)}",
                 hint="make it with wp.array: which cell a particle is in decides how long arrays are",
             )
         if given.dtype != dtype or (shape is not None and given.shape != shape):
@@ -285,7 +285,7 @@ class PicQuadrature(Quadrature):
         if not isinstance(mask, HostArray) or mask.ndim != 1 or mask.shape[0] < count:
             raise KernelTypeError(
                 f"PicQuadrature.fill_element_mask: mask: expected an array outside of JAX of {count} numbers, got"
-                f" {type(mask).__name__} of shape {getattr(mask, 'shape', None)}"
+                f" {type_text(mask)} of shape {getattr(mask, 'shape', None)}"
             )
         has_some = (self._counts > 0).astype(element_scalar(mask.dtype).numpy)
         filled = wp.array(has_some, dtype=mask.dtype, device=mask.device)

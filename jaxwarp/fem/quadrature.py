@@ -10,7 +10,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.domain import GeometryDomain, same_sides
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.reference import to_sample
@@ -38,7 +38,7 @@ def quadrature_kind(scalar: Any) -> Any:
 
 def require_domain(what: str, domain: Any) -> GeometryDomain:
     if not isinstance(domain, GeometryDomain):
-        raise KernelTypeError(f"{what}: domain: expected a domain, got {type(domain).__name__}")
+        raise KernelTypeError(f"{what}: domain: expected a domain, got {type_text(domain)}")
     return domain
 
 
@@ -170,7 +170,7 @@ class ExplicitQuadrature(Quadrature):
         for name, given in (("points", points), ("weights", weights)):
             if not isinstance(given, HostArray):
                 raise KernelTypeError(
-                    f"ExplicitQuadrature: {name}: expected an array outside of JAX, got {type(given).__name__}",
+                    f"ExplicitQuadrature: {name}: expected an array outside of JAX, got {type_text(given)}",
                     hint="make it with wp.array",
                 )
         expected = (domain.element_count(), points.shape[1] if points.ndim == 2 else 0)

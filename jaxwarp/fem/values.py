@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.frontend.text.annotations import is_generic
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, struct_of
@@ -39,7 +39,7 @@ def value_type(what: str, name: str, value: Any) -> Any:
     found = struct_of(type(value)) or getattr(value, "type", None)
     if found is None:
         raise KernelTypeError(
-            f"{what}: {name}: expected a number, vector, array or struct, got {type(value).__name__}",
+            f"{what}: {name}: expected a number, vector, array or struct, got {type_text(value)}",
             hint="make arrays with wp.array, or pass those of JAX",
         )
     return found

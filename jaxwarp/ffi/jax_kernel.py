@@ -154,11 +154,12 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
     named_outputs: bool = False,
     outputs: str | Sequence[str] | None = None,
 ) -> Any:
-    """Makes a function of JAX values of a kernel.
+    """Make a JAX function from a kernel.
 
-    The function takes the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else it
-    returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the
-    other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are zero.
+    You pass the function the kernel's inputs, by position or by name. With `outputs="out"` it returns that output; else
+    it returns a list of the outputs, as in Warp. It works under `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and
+    the other transformations of JAX, and outside of them. Elements of an output that the kernel does not write are
+    zero.
 
     `@jax_kernel(outputs="out")` decorates a Python function, which becomes a kernel. `f.kernel` is that kernel.
 
@@ -169,8 +170,8 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
             "expand_dims" and "legacy_vectorized": as None. The results are the same.
-        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
-            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
+        launch_dims: number of threads along each axis. Default: the first extents of the first array argument, as many
+            as `tid()` gives indices. Arrays inside of meshes, grids and the like do not count.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions; for an output with another number of axes the
             shape of the first array argument, if that has as many.
@@ -180,8 +181,8 @@ def jax_kernel(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload]
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
             name, or 256, or 128 where the code's registers let more threads run then.
-        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
-            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        sharding_rule: which axes of inputs and outputs are split together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays each device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
             or `jaxwarp.config.mode`. See docs/debugging.md.
         named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
@@ -438,7 +439,7 @@ class JaxKernel:
         given = with_absent(self._inputs, described)
         elements = self._resolve_elements(given)
         for argument, element in zip(self._arguments, elements, strict=True):
-            require_enabled(argument, element)
+            require_enabled(argument.where, element)
         converters = tuple(map(make_converter, self._inputs, elements, given))
         specialized = specialize(self.kernel, self._arguments, elements, given)
         require_inputs_unchanged(specialized, self._arguments, by_name=self._by_name)

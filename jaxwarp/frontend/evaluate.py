@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.errors import KernelError, KernelTypeError, type_text
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.structs import parameters
@@ -81,7 +81,7 @@ def _argument(name: str, value: Any) -> tuple[Any, np.ndarray | None]:
     found = host_constant(np.asarray(value)) if isinstance(value, (list, tuple)) else host_constant(value)
     if found is None:
         raise KernelTypeError(
-            f"{name}: outside of kernels it takes numbers, vectors and matrices, got {type(value).__name__}",
+            f"{name}: outside of kernels it takes numbers, vectors and matrices, got {type_text(value)}",
             hint="call it in a kernel",
         )
     return found[0], np.array(found[1])

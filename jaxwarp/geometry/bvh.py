@@ -13,7 +13,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, called, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
 from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
 from jaxwarp.geometry.operations import detached
@@ -169,7 +169,7 @@ def corners(where: str, value: Any) -> Any:
         is_single = dtype == np.float32
     if shape is None or dtype is None:
         raise KernelTypeError(
-            f"{where}: expected an array of points, got {type(value).__name__}",
+            f"{where}: expected an array of points, got {type_text(value)}",
             hint="pass (n, 3) of float32: jnp.asarray(points, jnp.float32), or an array of vec3",
         )
     if isinstance(dtype, Scalar) and dtype == wp.float32:

@@ -17,7 +17,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
@@ -65,7 +65,7 @@ class ClosestPoints(NamedTuple):
 
 @boundary
 def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None) -> RayHits:
-    """The first face that each ray hits, or the nearest ones that it crosses.
+    """Find the first face that each ray hits, or with `hits=n` the nearest n faces that it crosses.
 
     The first hit counts borders. Several ones are crossings: a ray through a common edge of faces, or a vertex, crosses
     one of them, as if it were moved infinitely little towards higher coordinates. One that touches the outline of a
@@ -200,7 +200,7 @@ def detached(values: Any) -> Any:
 def require_mesh(where: str, mesh: Any) -> None:
     if not isinstance(mesh, Mesh):
         raise KernelTypeError(
-            f"{where}: mesh: expected a Mesh, got {type(mesh).__name__}", hint="make one: Mesh(points, indices)"
+            f"{where}: mesh: expected a Mesh, got {type_text(mesh)}", hint="make one: Mesh(points, indices)"
         )
     if mesh.corners.ndim > 3:
         raise KernelValueError(
@@ -212,10 +212,11 @@ def require_mesh(where: str, mesh: Any) -> None:
 def as_points(where: str, value: Any) -> jax.Array:
     if not isinstance(value, (jax.Array, np.ndarray)):
         raise KernelTypeError(
-            f"{where}: expected an array, got {type(value).__name__}", hint="pass jnp.asarray(points, jnp.float32)"
+            f"{where}: expected an array, got {type_text(value)}", hint="pass jnp.asarray(points, jnp.float32)"
         )
     if value.dtype != np.float32:
-        raise KernelTypeError(f"{where}: expected float32, got {value.dtype}", hint="pass points.astype('float32')")
+        name = where.rpartition(": ")[2]
+        raise KernelTypeError(f"{where}: expected float32, got {value.dtype}", hint=f"pass {name}.astype('float32')")
     if value.ndim == 0 or value.shape[-1] != 3:
         raise KernelValueError(f"{where}: expected the shape (..., 3), got {value.shape}", hint="coordinates come last")
     return jnp.asarray(for_jax(value, where))

@@ -19,7 +19,7 @@ from jaxwarp.geometry.hash_grid import HashGrid
 
 @wp.struct
 class HashGridQuery:
-    """A query, and how far it has come: what `hash_grid_query_next` advances, and `for i in query` goes over."""
+    """A query of a hash grid. Iterate over it with `for i in query`, or advance it with `hash_grid_query_next`."""
 
     grid: HashGrid
     x: int  # the first cell of a row, the one after the last, and where those end that the grid repeats

@@ -45,15 +45,15 @@ class _Build:
 @guarded
 @wp.struct
 class HashGrid:
-    """Points, sorted by the cells that they are in, for queries of those near a place.
+    """A grid of cells that finds the points near a place.
 
-    It is a struct: a pytree of JAX, an argument of kernels. `HashGrid.build(points, radius, dims)` makes one of points,
-    as a pure function, also under `jit`, `vmap` and `scan`. Programs of Warp, outside of JAX, make one without points,
-    `grid = HashGrid(128, 128, 128)`, and give it points by `grid.build(points, radius)`, as often as they move.
+    It is a pytree of JAX, and an argument of kernels. `HashGrid.build(points, radius, dims)` makes one from points; it
+    works under `jit`, `vmap` and `scan`. Outside of JAX, as in Warp, `grid = HashGrid(128, 128, 128)` makes an empty
+    grid, and `grid.build(points, radius)` fills it whenever the points have moved.
 
-    Cells repeat: those of points that are `dim_x` cells apart along x are one. So coordinates may be negative, and
-    points anywhere. Points with NaN or infinite coordinates are found by no query. It has no derivative: what is
-    computed of the points that are found has.
+    Cells repeat: points that are `dim_x` cells apart along x share a cell. So points may be anywhere, also at negative
+    coordinates. No query finds a point that has a NaN or infinite coordinate. The grid has no derivative; values that
+    you compute from the points it finds have one.
 
     Attributes:
         start: (cells + 1) where the points of each cell start, in the order of cells.

@@ -41,11 +41,10 @@ from jaxwarp.unlocked import address_of
 
 @wp.struct
 class Mesh:
-    """Triangles that kernels and functions of `jaxwarp.geometry` ask for hits of rays, closest points and neighbours.
+    """A triangle mesh with a search tree, for hits of rays, closest points and faces in a region.
 
-    It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Mesh`, or `wp.uint64` as in programs of Warp.
-    Making one is a pure function, also under `jit`, `vmap` and `scan`; its shapes follow from those of its arguments.
-    Derivatives are those by `points` and `velocities`; the tree has none.
+    It is a pytree of JAX, and an argument of kernels, annotated `wp.Mesh`, or `wp.uint64` as in Warp. You can make one
+    under `jit`, `vmap` and `scan`. It is differentiable with respect to `points` and `velocities`.
 
     Args:
         points: vertices, (n, 3) of float32; or an array of `vec3` outside of JAX, whose contents may change before

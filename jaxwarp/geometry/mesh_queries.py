@@ -130,7 +130,7 @@ def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, r
 
 @wp.struct
 class MeshQueryRayAll:
-    """A query for all crossings of a ray, and how far it has come: what `mesh_query_ray_next` advances."""
+    """A query for all crossings of a ray, nearest first. Iterate over it, or advance it with `mesh_query_ray_next`."""
 
     mesh: Mesh
     start: wp.vec3
@@ -312,7 +312,7 @@ def mesh_query_furthest_point_no_sign(id: Mesh, point: wp.vec3, min_dist: float)
 
 @wp.struct
 class MeshQuery:
-    """A query for faces, and how far it has come: what `mesh_query_next` advances, and what `for` goes over."""
+    """A query for faces of a mesh. Iterate over it with `for face in query`, or advance it with `mesh_query_next`."""
 
     mesh: Mesh
     boxes: BvhQuery

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.grid_queries import hash_grid_offset, hash_grid_query, next_run
 from jaxwarp.geometry.hash_grid import HashGrid
 from jaxwarp.geometry.operations import as_number
@@ -63,15 +63,15 @@ def _rows(ids: wp.array[int], found: wp.array2d[int], found_counts: wp.array[int
 
 @boundary
 def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
-    """The points within a distance of each point of a grid, other than itself. Each is there once.
+    """List the points within a distance of each point of a grid, without the point itself.
 
-    In a periodic box distances are those to the nearest image. Derivatives are those of what is computed of the points:
-    the lists are integers.
+    Each neighbour is listed once. In a periodic box, distances are those to the nearest image. The lists are integers
+    and have no derivative; values that you compute from the points have one.
 
     Args:
         grid: a `HashGrid.build(...)` of n points of float32.
-        r: the distance, which counts; of any size.
-        capacity: room for how many neighbours of a point. It is static.
+        r: the largest distance, a number. It may be larger than the grid's cells.
+        capacity: the most neighbours of a point that a list has room for. It is static.
 
     Returns:
         `Neighbors(indices, counts, overflow)`.
@@ -81,7 +81,7 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
     """
     if not isinstance(grid, HashGrid) or grid.points is None:
         raise KernelTypeError(
-            "neighbors: grid: expected HashGrid.build(...) of points of float32",
+            f"neighbors: grid: expected HashGrid.build(...) of points of float32, got {type_text(grid)}",
             hint="points of other types: go over hash_grid_query in a kernel",
         )
     if grid.start.ndim > 1:
@@ -90,7 +90,10 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
             hint="map over it: jax.vmap",
         )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
-        raise KernelValueError(f"neighbors: capacity: expected a number of neighbours, got {capacity!r}")
+        raise KernelValueError(
+            f"neighbors: capacity: expected an integer from 0 that Python knows, got {capacity!r}",
+            hint="under jit mark it static, or use a constant",
+        )
     n = grid.ids.shape[0]
     list_call = wp.jax_kernel(_list, num_outputs=2, launch_dims=n, output_dims={"found": (capacity, n), "counts": n})
     found, counts = list_call(jax.lax.stop_gradient(grid), jax.lax.stop_gradient(as_number("neighbors: r", r)))

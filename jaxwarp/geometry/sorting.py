@@ -25,7 +25,7 @@ _KEYS = tuple(
 
 @boundary
 def sort_pairs(keys: Any, values: Any) -> tuple[Any, Any]:
-    """Sorts keys, and moves values with them. Values of equal keys keep their order.
+    """Sort keys, and move values with them. Values of equal keys keep their order.
 
     On CPUs this is a radix sort in native code, on all threads of XLA; elsewhere it is XLA's sort. The result is the
     same to the bit.

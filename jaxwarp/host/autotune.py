@@ -64,11 +64,11 @@ def autotune(
     refresh: bool = False,
     timer: Timer | None = None,
 ) -> Tuned:
-    """Measures a launch on a GPU with several block sizes. Launches with `block_dim="auto"` then have the fastest.
+    """Measure a launch on a GPU with several block sizes. Launches with `block_dim="auto"` then use the fastest.
 
-    What was measured is kept, also for later processes: for the model of the GPU, the kernel, the types and extents of
-    its arguments, its options, and the version of NVRTC. Arguments are afterwards as they were. On the CPU, which has
-    no blocks, and in debug mode nothing is measured.
+    The result is stored, also for later processes, by the model of the GPU, the kernel, the types and extents of its
+    arguments, its options, and the version of NVRTC. The arguments keep their contents. On the CPU, which has no
+    blocks, and in debug mode nothing is measured.
 
     Args:
         kernel: made by `@kernel`; or the function that `jax_kernel` makes.

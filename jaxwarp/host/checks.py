@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.short_names import AGGREGATES
-from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.scope import view_of
 from jaxwarp.types import Element, Scalar, element_scalar, element_shape
@@ -23,7 +23,7 @@ def require_array(what: str, name: str, value: Any, is_written: bool = False) ->
     """
     if not isinstance(value, HostArray):
         raise KernelTypeError(
-            f"{what}: {name}: expected an array outside of JAX, got {type(value).__name__}",
+            f"{what}: {name}: expected an array outside of JAX, got {type_text(value)}",
             hint="make one with array(data); in programs use jnp",
         )
     HOST.require_untraced(value.label, f"used by {what}")

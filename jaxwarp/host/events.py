@@ -30,7 +30,7 @@ def _require_host(what: str) -> None:
 
 @boundary
 def record_event(event: Event | None = None, external: bool = False) -> Event:
-    """Sets an event, or a new one, to when what is queued is done: on the CPU to now.
+    """Record in an event, or in a new one, the end of the work that is queued now. On the CPU that is the present.
 
     Raises:
         KernelTypeError: it is no event, or this is a function that XLA calls or JAX traces.

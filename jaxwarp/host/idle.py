@@ -72,7 +72,7 @@ FILTERS = {
 class CaptureMode(enum.IntEnum):
     """Modes of a capture, which say what other threads may do meanwhile, for `ScopedCapture(capture_mode=...)`.
 
-    It changes nothing: what is captured is what one thread launches.
+    They have no effect: a capture contains the launches of one thread.
     """
 
     GLOBAL = 0

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxwarp.conversions import as_numbers, converted, kind_of
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.memory.region import require_unmasked
 
 
@@ -24,7 +24,7 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
     """
     if source is None or isinstance(source, (str, bytes)):
         raise KernelTypeError(
-            f"{where}: expected an array, got {type(source).__name__}", hint="pass an array, or np.asarray(values)"
+            f"{where}: expected an array, got {type_text(source)}", hint="pass an array, or np.asarray(values)"
         )
     require_unmasked(source)
     values = as_numbers(source)
@@ -32,7 +32,7 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
     kind, given = kind_of(dtype), kind_of(values.dtype)
     if given == "other":
         raise KernelTypeError(
-            f"{where}: expected an array of numbers, got {type(source).__name__}",
+            f"{where}: expected an array of numbers, got {type_text(source)}",
             hint="pass numbers in equal rows: np.asarray(values)",
         )
     if values.dtype != dtype and kind == given and kind != "complex" and (is_python or values.dtype.itemsize == 8):

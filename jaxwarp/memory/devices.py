@@ -94,18 +94,21 @@ def _named(device: object, where: str) -> Device:
     if device is None:
         return _within.get() or _chosen.device
     if not isinstance(device, (str, Device)):
-        raise KernelTypeError(
-            f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
-        )
+        named = f'write "{device_from_jax(device)}"' if isinstance(device, jax.Device) else _hint()
+        raise KernelTypeError(f'{where}: expected a device, such as "cpu", got {device!r}', hint=named)
     if device == "cpu":
         return CPU
     kind, _, number = str(device).partition(":")
     if kind == "cuda" and (not number or number.isdigit()):
         return Device(f"cuda:{int(number or 0)}")
     raise KernelValueError(
-        f'{where}: expected the device "cpu", or "cuda:0" and so on, got {str(device)!r}',
-        hint='write "cpu", or leave the device out',
+        f'{where}: expected the device "cpu", or "cuda:0" and so on, got {str(device)!r}', hint=_hint()
     )
+
+
+def _hint() -> str:
+    here = [f'"{device}"' for device in get_devices()]
+    return f"write {' or '.join(here)}, or leave the device out" + ("; CUDA has no device here" * (len(here) == 1))
 
 
 def require_device(device: object, where: str) -> Device:
@@ -172,7 +175,7 @@ def get_cuda_device_count() -> int:
 
 @boundary
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """A CUDA device; None: the first one.
+    """Return a CUDA device. None: the first one.
 
     Raises:
         KernelValueError: there is none of that number.
@@ -210,7 +213,7 @@ def set_device(ident: Any) -> None:
 
 @boundaries
 class ScopedDevice:
-    """`with ScopedDevice("cuda:0"):` makes a device the one on which arrays are made in the `with`.
+    """Make a device the current one: in `with ScopedDevice("cuda:0"):`, new arrays are on that device.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device.

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.region import Region, array_region, dense_region
 from jaxwarp.native.library import load_library
 from jaxwarp.types import SCALARS
@@ -231,7 +231,7 @@ def import_tensor(source: Any, places: Places | None = None) -> tuple[Region, bo
             capsule = source.__dlpack__(**options)
     if type(capsule).__name__ != "PyCapsule":
         raise KernelTypeError(
-            f"from_dlpack: Expected a valid DLPack capsule, got {type(capsule).__name__}",
+            f"from_dlpack: Expected a valid DLPack capsule, got {type_text(capsule)}",
             hint="for NumPy arrays and lists use array(data)",
         )
     for kind in _KINDS:

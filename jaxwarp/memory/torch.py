@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.tensor_owner import Owner, TensorLibrary, apart_from_tensors, view_of
@@ -150,6 +150,6 @@ def _unshared(tensor: Any, error: Exception) -> KernelTypeError:
         if applies:
             return KernelTypeError(f"the tensor {what}: its numbers are not those in its memory", hint=hint)
     return KernelTypeError(
-        f"expected a tensor with memory of its own, got {type(tensor).__name__}: {str(error).splitlines()[0]}",
+        f"expected a tensor with memory of its own, got {type_text(tensor)}: {str(error).splitlines()[0]}",
         hint="in functions that PyTorch traces or transforms, launch in a torch.library.custom_op",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxwarp.arrays.create import zeros
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.host.checks import require_array
 from jaxwarp.types import Scalar, element_scalar, float32, float64
 
@@ -20,7 +20,7 @@ def require_parameters(what: str, given: Any) -> list[HostArray]:
     """
     if not isinstance(given, list | tuple):
         raise KernelTypeError(
-            f"{what}: params: expected a list of arrays, got {type(given).__name__}", hint=f"write {what}([array])"
+            f"{what}: params: expected a list of arrays, got {type_text(given)}", hint=f"write {what}([array])"
         )
     found = [require_array(what, f"params[{i}]", value, is_written=True) for i, value in enumerate(given)]
     for i, array in enumerate(found):

@@ -177,7 +177,7 @@ def copied(what: str, source: Any, scale: Any, block: Any, has_values: bool = Tr
 
 @boundary
 def bsr_assign(dest: Any, src: Any, structure_only: bool = False, topology: str | None = None) -> None:
-    """Makes a matrix outside of JAX a copy of another one, in its own blocks and type.
+    """Copy a matrix to another one outside of JAX, converted to the blocks and the type of that.
 
     Args:
         dest: the matrix; it gets the size of `src`.
@@ -313,7 +313,7 @@ def transposed(source: Any, scale: Any) -> Found:
 
 @boundary
 def bsr_set_transpose(dest: Any, src: Any, topology: str | None = None) -> None:
-    """Makes a matrix outside of JAX the transpose of another one.
+    """Make a matrix outside of JAX the transpose of another one.
 
     Args:
         dest: the matrix; it gets the size.

@@ -31,7 +31,7 @@ def bsr_zeros(
     """A matrix without blocks, in arrays outside of JAX.
 
     Args:
-        rows_of_blocks, cols_of_blocks: its extents.
+        rows_of_blocks, cols_of_blocks: the number of rows and columns of blocks.
         block_type: a scalar type, or one of matrices.
         device: where it is, None: the device that is chosen.
         topology: "compact": rows lie side by side; "padded": each has a capacity, which it keeps.

@@ -100,7 +100,7 @@ def _set_offsets(count: int, offsets: wp.array[int], columns: wp.array[int]):
 
 @boundary
 def bsr_set_diag(A: Any, diag: Any, rows_of_blocks: int | None = None, cols_of_blocks: int | None = None) -> None:  # noqa: N803
-    """Makes a matrix outside of JAX one with these blocks on the diagonal, and no others.
+    """Give a matrix outside of JAX these blocks on the diagonal, and no others.
 
     Args:
         A: the matrix.
@@ -154,14 +154,15 @@ def bsr_diag(
     block_type: Any = None,
     device: Any = None,
 ) -> Any:
-    """A matrix with blocks on the diagonal.
+    """Make a matrix with blocks on the diagonal.
 
     Args:
-        diag: an array of blocks outside of JAX; or one of JAX, (n,) or (n, r, c), which gives a value of JAX; or one
-            block for all; None: zeros.
-        rows_of_blocks, cols_of_blocks: its extents; one alone is both. Without, there are as many as blocks.
-        block_type: of the blocks, where there are none.
-        device: where it is, where `diag` is no array.
+        diag: an array of blocks outside of JAX; a JAX array of shape (n,) or (n, r, c), from which it makes a value of
+            JAX; one block for all; or None for zeros.
+        rows_of_blocks, cols_of_blocks: the number of rows and columns of blocks. If you pass one, it is both. Default:
+            as many as there are blocks.
+        block_type: the type of the blocks, if `diag` is None.
+        device: the device, if `diag` is no array.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit each other.

@@ -7,7 +7,7 @@ from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundaries, boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.blocks_of_triplets import Blocks, summed
 from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.matrix import (
@@ -146,7 +146,7 @@ def bsr_set_from_mapped_values(dest: Any, mapping: Any, values: Any, reduction: 
     """
     what = "bsr_set_from_mapped_values"
     if not isinstance(mapping, BsrTripletMap):
-        raise KernelTypeError(f"{what}: mapping: expected a BsrTripletMap, got {type(mapping).__name__}")
+        raise KernelTypeError(f"{what}: mapping: expected a BsrTripletMap, got {type_text(mapping)}")
     require_outside(what, require_matrix(what, "dest", dest))
     mapping.validate(dest)
     require_same_device(what, dest=dest, values=values)

@@ -13,7 +13,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.rows import rows_of
 from jaxwarp.structs.instances import METHODS
@@ -30,11 +30,10 @@ _MESSAGES = {BSR_STATUS_SUCCESS: "success", BSR_STATUS_ROW_CAPACITY_EXCEEDED: "r
 
 @boundaries
 class BsrMatrix:
-    """A sparse matrix: rows of blocks, of which those that are stored are listed row after row.
+    """A sparse matrix that stores its blocks row after row.
 
-    `bsr_zeros`, `bsr_from_triplets` and so on make it. Its class is a struct, `BsrMatrix[block_type]`: an argument of
-    kernels, annotated so, and a pytree of JAX. With arrays outside of JAX it is changed in place; with arrays of JAX it
-    is a value.
+    `bsr_zeros`, `bsr_from_triplets` and others make one. It is a pytree of JAX, and an argument of kernels, annotated
+    `BsrMatrix[block_type]`. With arrays outside of JAX, functions change it in place; with JAX arrays it never changes.
 
     Attributes:
         nrow, ncol: rows and columns of blocks. JAX does not trace them, nor `nnz`.
@@ -257,7 +256,7 @@ def require_matrix(what: str, name: str, value: Any) -> Any:
     """
     if not isinstance(value, BsrMatrix):
         raise KernelTypeError(
-            f"{what}: {name}: expected a BsrMatrix, got {type(value).__name__}",
+            f"{what}: {name}: expected a BsrMatrix, got {type_text(value)}",
             hint="make one with bsr_from_triplets(rows, columns, ...)",
         )
     extents = {"offsets": value.nrow + 1, "row_counts": value.nrow, "columns": value.nnz, "values": value.nnz}

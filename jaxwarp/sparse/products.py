@@ -130,10 +130,10 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     max_new_nnz: int | None = None,
     topology: str | None = None,
 ) -> Any:
-    """`alpha x y + beta z`. Outside of JAX it is what `z` becomes, which is returned; in JAX another matrix is.
+    """Compute `alpha x y + beta z`. Outside of JAX it changes and returns `z`; in JAX it returns a new matrix.
 
-    In a program of JAX, or a capture, how many blocks the product has is not known: `max_new_nnz` says for how many
-    there is room. If there are more, all numbers that the result stores are NaN.
+    Under `jit` and in a capture, pass `max_new_nnz`, the most blocks that the product may have. If it has more, all
+    numbers that the result stores are NaN.
 
     Args:
         x, y: matrices, whose sizes fit each other, of one scalar type.

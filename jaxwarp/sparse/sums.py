@@ -31,7 +31,7 @@ from jaxwarp.types import element_scalar
 
 @boundary
 def bsr_scale(x: Any, alpha: Any) -> Any:
-    """A matrix times a factor: outside of JAX it is changed, and returned; in JAX another one is.
+    """Multiply a matrix by a factor. Outside of JAX it changes and returns the matrix; in JAX it returns a new one.
 
     Args:
         x: the matrix.
@@ -93,9 +93,9 @@ def bsr_axpy(
     work_arrays: Any = None,
     topology: str | None = None,
 ) -> Any:
-    """`alpha x + beta y`. Outside of JAX it is what `y` becomes, which is returned; in JAX another matrix is.
+    """Compute `alpha x + beta y`. Outside of JAX it changes and returns `y`; in JAX it returns a new matrix.
 
-    In a program of JAX the result has room for the blocks of both, and `nnz` says so until `nnz_sync()`.
+    Under `jit` the result has room for the blocks of both, and `nnz` is that number until you call `nnz_sync()`.
 
     Args:
         x: a matrix.

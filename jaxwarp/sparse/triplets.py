@@ -11,7 +11,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.blocks_of_triplets import Blocks, blocks_of, nonzero, summed
 from jaxwarp.sparse.create import bsr_set_zero, require_topology
 from jaxwarp.sparse.faces import require_extent
@@ -39,13 +39,14 @@ def bsr_from_triplets(
     values: Any,
     prune_numerical_zeros: bool | None = None,
 ) -> Any:
-    """A matrix of blocks at rows and columns. Blocks at the same place are added; those outside are left out.
+    """Make a sparse matrix from blocks with their rows and columns.
 
-    With arrays outside of JAX, the matrix is; with arrays of JAX it is a value of JAX, also under `jit`: it has room
-    for all that is given, and `nnz` says so until `nnz_sync()`.
+    Blocks at the same place are added. Blocks with a row or column outside of the matrix are left out. From JAX arrays
+    it makes a value of JAX, also under `jit`. That has room for all blocks that you pass, and `nnz` is their number
+    until you call `nnz_sync()`.
 
     Args:
-        rows_of_blocks, cols_of_blocks: its extents.
+        rows_of_blocks, cols_of_blocks: the number of rows and columns of blocks.
         rows, columns: (n,) of int32.
         values: (n,) numbers or matrices; or (n, r, c) numbers, of blocks of shape (r, c).
         prune_numerical_zeros: leave out blocks of zeros: no gradient reaches them. None: do, but not in JAX, nor where
@@ -88,7 +89,8 @@ def bsr_set_from_triplets(
     topology: str | None = None,
     build_mapping: Any = None,
 ) -> BsrTripletMap | None:
-    """Gives a matrix outside of JAX blocks at rows and columns, as `bsr_from_triplets`, and no others.
+    """Replace the blocks of a matrix outside of JAX by blocks with their rows and columns, as `bsr_from_triplets` takes
+    them.
 
     Args:
         dest: the matrix; its extents stay.
@@ -116,7 +118,7 @@ def bsr_set_from_triplets(
     mapping = _mapping(what, build_mapping, dest, topology, prune_numerical_zeros is not False)
     for name, array in (("rows", rows), ("columns", columns)):
         if not isinstance(array, HostArray):
-            raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type(array).__name__}")
+            raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type_text(array)}")
     require_same_device(what, dest=dest, rows=rows, count=count)
     rows, columns, values = require_triplets(what, dest.block_type, rows, columns, values)
     if count is not None and not isinstance(count, HostArray):
@@ -150,7 +152,7 @@ def _mapping(what: str, wanted: Any, dest: Any, topology: str, prunes: bool) -> 
         return None
     if wanted is not True and not isinstance(wanted, BsrTripletMap):
         raise KernelTypeError(
-            f"{what}: build_mapping must be None, a bool or a BsrTripletMap, got {type(wanted).__name__}"
+            f"{what}: build_mapping must be None, a bool or a BsrTripletMap, got {type_text(wanted)}"
         )
     if topology != "compact":
         raise KernelValueError(f'{what}: build_mapping requires topology="compact", got {topology!r}')

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.sparse.blocks_of_triplets import itself
 from jaxwarp.sparse.expressions import matrix_and_scale
 from jaxwarp.sparse.faces import evaluated, is_zero, number, require_factor
@@ -128,7 +128,7 @@ def bsr_mv(
     work_buffer: Any = None,
     tile_size: int = 0,
 ) -> Any:
-    """`alpha A x + beta y`, with a sparse matrix A.
+    """Compute `alpha A x + beta y` with a sparse matrix A.
 
     Outside of JAX it is written to `y`, which may be `x`; in JAX it is returned, with as many axes as `x`.
 
@@ -174,7 +174,7 @@ def _in_place(matrix: Any, x: Any, y: Any, alpha: Any, beta: Any, transpose: boo
         needs = x.requires_grad or matrix.requires_grad
         y, beta = wp.zeros(count, dtype=dtype, device=x.device, requires_grad=needs), 0.0
     if not isinstance(y, HostArray):
-        raise KernelTypeError(f"bsr_mv: y: expected an array outside of JAX, as x is, got {type(y).__name__}")
+        raise KernelTypeError(f"bsr_mv: y: expected an array outside of JAX, as x is, got {type_text(y)}")
     x = apart(x, y)
     kernels, values, dim = _form(matrix)
     source, target = _grouped(matrix, x, transpose), _grouped(matrix, y, not transpose)
@@ -230,7 +230,7 @@ def _grouped(matrix: Any, x: Any, is_left: bool) -> Any:
 def _require_size(name: str, x: Any, count: int, matrix: Any) -> None:
     shape = getattr(x, "shape", None)
     if shape is None:
-        raise KernelTypeError(f"bsr_mv: {name}: expected an array, got {type(x).__name__}")
+        raise KernelTypeError(f"bsr_mv: {name}: expected an array, got {type_text(x)}")
     is_ours = isinstance(x, HostArray)
     size = math.prod(shape) * (math.prod(element_shape(x.dtype)) if is_ours else 1)
     scalar = element_scalar(x.dtype) if is_ours else x.dtype
@@ -238,7 +238,9 @@ def _require_size(name: str, x: Any, count: int, matrix: Any) -> None:
         raise KernelValueError(
             f"bsr_mv: Incompatible '{name}' vector: expected {count} numbers, got an array of shape {tuple(shape)}"
             + (f" of {x.dtype}" if is_ours else ""),
-            hint=f"the matrix has shape {matrix.shape}",
+            hint="map over the columns: jax.vmap(lambda x: A @ x, 1, 1)(X)"
+            if not is_ours and len(shape) == 2 and shape[0] == count
+            else f"the matrix has shape {matrix.shape}",
         )
     if scalar != (matrix.scalar_type if is_ours else matrix.scalar_type.numpy):
         raise KernelValueError(

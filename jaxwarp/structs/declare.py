@@ -30,12 +30,12 @@ _OWN = ("__init__", "__setattr__", "__slots__", "__new__")
 
 @boundary
 def struct(kind: Any = None, /, *, module: Any = None) -> Any:
-    """Makes a struct of a class: `@struct`.
+    """Make a struct from a class with annotated fields: `@struct`.
 
-    Its annotations are its fields: scalars, vectors, matrices, arrays, other structs. A field may have a default, and
-    `dataclasses.field(metadata={"static": True})` makes one that JAX does not trace. Fields of structs that the class
-    inherits from come first. The class gets a constructor (by position or name; what is left out has its default, or is
-    zero, and is None if it is an array), checks of what is assigned, `==`, `repr`, and is a pytree of JAX.
+    Fields are scalars, vectors, matrices, arrays and other structs. They may have defaults.
+    `dataclasses.field(metadata={"static": True})` declares a field that JAX does not trace. Fields of base classes come
+    first. The class gets a constructor, checks of assignments, `==` and `repr`, and is a pytree of JAX. The constructor
+    takes values by position or by name. A field that you leave out has its default, or is zero; an array is then None.
 
     Args:
         kind: the class.

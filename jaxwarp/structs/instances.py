@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.conversions import as_numbers, converted, limits_of
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
 from jaxwarp.types import (  # fmt: skip
@@ -126,7 +126,7 @@ def _assign(self: Any, value: object) -> None:
     if type(value) is not type(self):
         name = type(self).__name__
         raise KernelTypeError(
-            f"struct {name}: assign: expected a {name}, got {type(value).__name__}", hint=f"make one: {name}(...)"
+            f"struct {name}: assign: expected a {name}, got {type_text(value)}", hint=f"make one: {name}(...)"
         )
     for field, part in vars(copied(value)).items():
         setattr(self, field, part)
@@ -228,7 +228,7 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
     is_data = isinstance(value, (list, tuple, float, str, dict)) or struct_of(type(value)) is not None
     if is_none or not (is_strict or is_data):
         return value
-    raise KernelTypeError(f"{where}: expected {_text(dtype)}, got {type(value).__name__}", hint=_hint(dtype))
+    raise KernelTypeError(f"{where}: expected {_text(dtype)}, got {type_text(value)}", hint=_hint(dtype))
 
 
 def _own(dtype: object, value: np.ndarray) -> np.ndarray:
@@ -257,7 +257,7 @@ def _checked_struct(where: str, dtype: Struct, value: object, is_strict: bool) -
     if struct_of(type(value)) == dtype:
         return copied(value)
     if is_strict or isinstance(value, (bool, float, list, str)) or struct_of(type(value)) is not None:
-        raise KernelTypeError(f"{where}: expected {dtype!r}, got {type(value).__name__}", hint=_hint(dtype))
+        raise KernelTypeError(f"{where}: expected {dtype!r}, got {type_text(value)}", hint=_hint(dtype))
     return value
 
 
@@ -298,7 +298,11 @@ def _require_array(where: str, dtype: Any, value: Any) -> None:
     if not fits or not _may_hold(scalar, given) or _is_key(given):
         raise KernelTypeError(
             f"{where}: expected {_text(dtype)}, got {given} of shape {shape}",
-            hint=f"the last axes are the components: {components}" if components and not fits else _hint(dtype),
+            hint=f"the last axes are the components: {components}"
+            if components and not fits
+            else f"convert it: astype({scalar.name!r})"
+            if fits and not _is_key(given)
+            else _hint(dtype),
         )
 
 

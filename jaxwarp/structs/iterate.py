@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.frontend.text.annotations import is_generic, pattern_text
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing
@@ -53,7 +53,7 @@ def func_next(kind: Any, runs: tuple[Func, Func] | None = None) -> Callable[[Fun
     def decorate(function: Func) -> Func:
         if not isinstance(function, Func):
             raise KernelTypeError(
-                f"@func_next: expected a function made by @func, got {type(function).__name__}",
+                f"@func_next: expected a function made by @func, got {type_text(function)}",
                 hint="write @func_next(S) above @func",
             )
         if not any(_steps(overload, struct) for overload in function.overloads):

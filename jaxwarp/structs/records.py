@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.conversions import as_numbers, converted
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.types import (
     Array,
     Element,
@@ -114,7 +114,7 @@ def as_records(struct: Struct, values: object, where: str) -> np.ndarray:
         return _of_arrays(struct, values, where)
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
         raise KernelTypeError(
-            f"{where}: expected values of struct {struct!r}, got {type(values).__name__}",
+            f"{where}: expected values of struct {struct!r}, got {type_text(values)}",
             hint=f"pass a list of {struct!r}(...), or a NumPy array of {struct!r}.numpy_dtype()",
         )
     rows = [as_records(struct, v, where) if _is_row(v) else as_record(struct, v, where) for v in values]

@@ -13,7 +13,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
@@ -45,7 +45,7 @@ def image_of(where: str, data: Any, ndim: int) -> Image:
     """
     if not isinstance(data, np.ndarray | jax.Array | LiveArray):
         raise KernelTypeError(
-            f"{where}: data: expected an array, got {type(data).__name__}",
+            f"{where}: data: expected an array, got {type_text(data)}",
             hint="pass an array of NumPy, JAX or jaxwarp",
         )
     if isinstance(data, np.ndarray):

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary, guarded
 from jaxwarp.conversions import require_whole
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
 from jaxwarp.types.scalars import PYTHON_TYPES, Scalar, letter, type_name, value_type
 
@@ -173,7 +173,7 @@ class Aggregate(metaclass=_OneOfEach):
         """`(vec2 * 3).from_buffer_copy(memory)`: several values from memory, one after the other."""
         if not isinstance(count, int) or count < 0:
             raise KernelTypeError(
-                f"{self} * {count!r}: expected a number of values, got {type(count).__name__}",
+                f"{self} * {count!r}: expected a number of values, got {type_text(count)}",
                 hint="a type times a number is the type of as many values in memory; make a value before you scale it",
             )
         return SeveralInMemory(self, count)
@@ -242,7 +242,7 @@ def _memory_of(t: Aggregate | SeveralInMemory, name: str, buffer: Any) -> memory
         return memoryview(buffer).cast("B")
     except (TypeError, ValueError, BufferError) as error:
         raise KernelTypeError(
-            f"{t}.{name}: expected memory without gaps, got {type(buffer).__name__}: {error}",
+            f"{t}.{name}: expected memory without gaps, got {type_text(buffer)}: {error}",
             hint="pass bytes, or an array of NumPy; of a part of one a copy",
         ) from None
 

@@ -60,6 +60,8 @@ def _hint(t: Any) -> str:
     if any(t is maker for maker in (vector, matrix, quaternion, transformation)):
         extents = {vector: "length=3, ", matrix: "shape=(2, 3), "}.get(t, "")
         return f"it makes a type: {t.__name__}({extents}dtype=float)"
+    if isinstance(t, type) and getattr(t, "__annotations__", None):
+        return f"decorate the class with @jaxwarp.struct: {t.__name__}"
     return "write float, int, bool, vec3, float64 or another type of jaxwarp"
 
 

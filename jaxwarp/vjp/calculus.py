@@ -110,6 +110,8 @@ def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, 
         raise DifferentiationError(
             f"{name} has no derivative: {reason}",
             call.loc,
-            hint="give the @func that calls it a rule, with func_grad",
+            hint="give the @func that calls it a rule, with func_grad"
+            if name != "func_grad"
+            else "add products of the cotangent and values that do not depend on it",
         )
     return tuple(partials(o, out, *args))

@@ -464,7 +464,7 @@ except ValueError as error:
 """,
     )
     assert found.stdout.splitlines() == [
-        "from_torch: expected a PyTorch tensor, got HostArray",
+        "from_torch: expected a PyTorch tensor, got an array outside of JAX",
         "PyTorch cannot be imported / pip install torch",
     ], found.stderr
 

@@ -450,8 +450,8 @@ def test_arrays_without_elements_are_checked():
 @pytest.mark.parametrize(
     ("message", "given"),
     {
-        "inputs: expected a list of arguments, got HostArray": {"inputs": wp.zeros(4, dtype=float)},
-        "outputs: expected a list of arguments, got HostArray": {"outputs": wp.zeros(4, dtype=float)},
+        "inputs: expected a list of arguments, got an array outside of JAX": {"inputs": wp.zeros(4, dtype=float)},
+        "outputs: expected a list of arguments, got an array outside of JAX": {"outputs": wp.zeros(4, dtype=float)},
         "input_output_mask: expected pairs, got 0": {"input_output_mask": [0]},
         "eps: expected a positive finite number, got inf": {"eps": np.inf},
         "eps: expected a positive finite number, got '1'": {"eps": "1"},

@@ -297,3 +297,26 @@ def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises((KernelTypeError, KernelValueError), match=message) as raised:
         call()
     assert not [e.path for e in raised.traceback if "jaxwarp/fem" in str(e.path)]
+
+
+@fem.integrand
+def without_annotation(s: fem.Sample, v):
+    return v(s)
+
+
+@fem.integrand
+def of_a_vector(s: fem.Sample, v: fem.Field):
+    return fem.grad(v, s)
+
+
+@pytest.mark.parametrize(
+    ("integrand", "fields", "message"),
+    [
+        (mixed, [1], "integrate: fields: expected a dictionary, got list"),
+        (without_annotation, {}, "argument v of without_annotation is not annotated as a field"),
+        (of_a_vector, {}, "expected of_a_vector to return a number, got vec2"),
+    ],
+)
+def test_integrands_that_do_not_fit_are_named(integrand, fields, message):
+    with pytest.raises((KernelTypeError, KernelValueError), match=message):
+        fem.integrate(integrand, fields=fields or {"v": fem.make_test(SPACE)})

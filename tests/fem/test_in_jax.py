@@ -79,6 +79,22 @@ def test_arrays_and_matrices_have_derivatives():
     check_grads(jax.jit(residual), (VALUES,), order=2, modes=["rev"])
 
 
+def test_integrals_without_jax_values_are_constants_of_a_traced_function():
+    field = SPACE.make_field()
+    field.dof_values = wp.array(VALUES, dtype=wp.float64)
+
+    @jax.jit
+    def scaled(x):
+        fields = {"k": field, "v": fem.make_test(SPACE)}
+        b = fem.integrate(product, fields=fields)
+        matrix = fem.integrate(weighted_mass, fields={**fields, "u": fem.make_trial(SPACE)})
+        total = fem.integrate(energy, domain=fem.Cells(SPACE.geometry), fields={"u": field}, values={"weight": 1.5})
+        return x * (1e3 * (matrix @ b) @ b + total)
+
+    outside = fem.integrate(energy, domain=fem.Cells(SPACE.geometry), fields={"u": field}, values={"weight": 1.5})
+    assert np.isclose(scaled(3.0), 3.0 * (residual(VALUES) + outside), rtol=1e-12)
+
+
 def interpolated(values):
     target = fem.make_polynomial_space(SPACE.geometry, degree=1).make_field()
     fem.interpolate(field_of(SPACE, values), dest=target)

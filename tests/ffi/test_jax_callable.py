@@ -353,7 +353,7 @@ def test_misuse_of_arrays():
     assert "array 'a' has no numbers while its function is traced" in fails(numbers, X)
     assert "array 'out': expected float32 of shape (6,), got float32 of shape (5,)" in fails(shape, X)
     assert "array 'out': index 6 is out of range, the extent is 6" in fails(index, X, error=IndexError)
-    assert "callable returned: expected a function that returns nothing, it returned ArrayHandle" in fails(returned, X)
+    assert "expected a function that returns nothing, it returned an array of a jax_callable" in fails(returned, X)
 
 
 def test_outside_of_a_callable():

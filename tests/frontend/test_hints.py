@@ -284,8 +284,41 @@ CALLS = {
                                   "make it with zeros(1, requires_grad=True), before it is launched on",
                                   "a = wp.zeros(1, requires_grad=True)\nt = wp.Tape()\nwith t:\n"
                                   "    wp.launch(scale, 1, [wp.ones(1), 2.0, a])\nt.backward(a)"),
-    "a CUDA device": ("wp.set_device('gpu')", 'expected the device "cpu"', 'write "cpu", or leave the device out',
-                      "wp.set_device('cpu')"),
+    "a CUDA device": ("wp.set_device('gpu')", 'expected the device "cpu"',
+                      'write "cpu", or leave the device out; CUDA has no device here', "wp.set_device('cpu')"),
+    "a device of JAX": ("wp.zeros(3, device=jax.devices('cpu')[0])", "expected a device, such as", 'write "cpu"',
+                        "wp.zeros(3, device='cpu')"),
+    "threads by Warp's name": ("f(x, 2.0, dim=4)", "no input is named 'dim'", "did you mean launch_dims?",
+                               "f(x, 2.0, launch_dims=4)"),
+    "64-bit temporaries": (
+        "def g(n: wp.array[float], y: wp.array[float]):\n    t = wp.zeros(4, dtype=wp.float64)\n"
+        "    wp.launch(scale, 4, [n, 2.0, t])\nwp.jax_callable(g)(x)",
+        "array 'zeros' has type float64, but 64-bit types are not enabled in JAX",
+        'enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
+        "def g(n: wp.array[float], y: wp.array[float]):\n    t = wp.zeros(4, dtype=float)\n"
+        "    wp.launch(scale, 4, [n, 2.0, t])\nwp.jax_callable(g)(x)"),
+    "a branch on a value in a callable": (
+        "def g(n: wp.array[float], y: wp.array[float]):\n    if n[0] > 0.0:\n        wp.copy(y, n)\n"
+        "wp.jax_callable(g)(x)", "does not take an array of a jax_callable",
+        "to branch on it write capture_if; or look at values with graph_mode=GraphMode.NONE",
+        "def g(n: wp.array[float], y: wp.array[float]):\n    if float(n[0]) > 0.0:\n        wp.copy(y, n)\n"
+        "wp.jax_callable(g, graph_mode=wp.GraphMode.NONE)(x)"),
+    "a matrix for a vector": (
+        "A = sparse.bsr_diag(jnp.ones(4))\nA @ jnp.ones((4, 3))", "expected 4 numbers, got an array of shape (4, 3)",
+        "map over the columns: jax.vmap(lambda x: A @ x, 1, 1)(X)",
+        "A = sparse.bsr_diag(jnp.ones(4))\njax.vmap(lambda x: A @ x, 1, 1)(jnp.ones((4, 3)))"),
+    "a list of structs": (
+        "@wp.struct\nclass P:\n    a: float\n@wp.kernel\n"
+        "def k(ps: wp.array[P], y: wp.array[float]):\n    y[wp.tid()] = ps[wp.tid()].a\n"
+        "wp.jax_kernel(k)([P(1.0), P(2.0)])", "expected an array of struct P with 1 axis, got a list",
+        "stack its structs: jax.tree.map(lambda *a: jax.numpy.stack(a), *ps)",
+        "@wp.struct\nclass P:\n    a: float\n@wp.kernel\n"
+        "def k(ps: wp.array[P], y: wp.array[float]):\n    y[wp.tid()] = ps[wp.tid()].a\nps = [P(1.0), P(2.0)]\n"
+        "wp.jax_kernel(k)(jax.tree.map(lambda *a: jax.numpy.stack(a), *ps))"),
+    "a field of another type": (
+        "@wp.struct\nclass Q:\n    a: wp.array[float]\nQ(jnp.ones(3, int))", "expected an array[float32, 1], got int32",
+        "convert it: astype('float32')",
+        "@wp.struct\nclass Q:\n    a: wp.array[float]\nQ(jnp.ones(3, int).astype('float32'))"),
     "an element type that is none": ("wp.zeros(3, dtype='real')", "'real' is not a type of the kernel language",
                                      "write float, int, bool, vec3, float64 or another type of jaxwarp",
                                      "wp.zeros(3, dtype=float)"),

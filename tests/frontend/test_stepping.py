@@ -175,7 +175,7 @@ def test_literals_take_the_type_that_the_variable_has():
 
 def test_what_is_refused():
     x, count, v, y = arguments()
-    with pytest.raises(KernelTypeError, match=r"'y' is written by the kernel: .* got ArrayImpl"):
+    with pytest.raises(KernelTypeError, match=r"'y' is written by the kernel: .* got a JAX array"):
         walk.interpret(x, count, v, jnp.asarray(y))
     y.flags.writeable = False
     with pytest.raises(KernelTypeError, match="expected an array that may be written"):

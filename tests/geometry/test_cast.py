@@ -294,7 +294,7 @@ def test_wrong_arguments_are_refused():
     mesh, summed = wp.Mesh(P, F), wp.Mesh(P, F, support_winding_number=True)
     meshes = jax.vmap(lambda s: wp.Mesh(s * P, F))(jnp.ones(2))
     cases = [
-        (lambda: wp.geometry.cast_rays(P, O, D), "cast_rays: mesh: expected a Mesh, got ArrayImpl"),
+        (lambda: wp.geometry.cast_rays(P, O, D), "cast_rays: mesh: expected a Mesh, got a JAX array"),
         (lambda: wp.geometry.cast_rays(mesh, O[:, :2], D), "cast_rays: origins: expected the shape"),
         (lambda: wp.geometry.cast_rays(mesh, O, np.float64(D)), "directions: expected float32, got float64"),
         (lambda: wp.geometry.any_hit(mesh, [0.0, 0.0, 0.0], D), "any_hit: origins: expected an array, got list"),

@@ -82,7 +82,7 @@ def test_what_has_no_area_has_no_points():
     none = wp.geometry.sample_points(wp.Mesh(points, gone[:0]), jax.random.key(0), 10)
     assert (none.face == -1).all()
     for call, message in [
-        (lambda: wp.geometry.sample_points(points, jax.random.key(0), 9), "mesh: expected a Mesh, got ArrayImpl"),
+        (lambda: wp.geometry.sample_points(points, jax.random.key(0), 9), "mesh: expected a Mesh, got a JAX array"),
         (lambda: wp.geometry.sample_points(mesh, jax.random.key(0), 2.5), "count: expected a number of points"),
     ]:
         with pytest.raises(KernelError, match=message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -636,3 +637,14 @@ def test_refused_operators():
             cg(aslinearoperator(a, wp.array(wrong, dtype=int)), b, wp.zeros_like(b))
     with pytest.raises(KernelValueError, match="restart must be positive, got 0"):
         gmres(a, b, wp.zeros_like(b), restart=0)
+
+
+def test_an_unknown_argument_names_a_public_class():
+    with pytest.raises(TypeError, match=r"^LinearSolverState\(\) got an unexpected keyword argument 'nonsense'"):
+        CG(wp.array(np.eye(2, dtype=np.float32)), wp.ones(2), wp.zeros(2), nonsense=1)  # pyright: ignore
+
+
+def test_a_matrix_of_jax_with_an_array_outside_is_refused():
+    with pytest.raises(wp.KernelError, match=r"got BsrMatrix.* of JAX arrays") as caught:
+        cg(wp.sparse.bsr_diag(jnp.ones(2)), wp.ones(2), wp.zeros(2))
+    assert caught.value.hint.startswith("the right side b is an array outside of JAX")

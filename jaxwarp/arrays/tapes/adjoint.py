@@ -13,7 +13,7 @@ from jaxwarp.arrays.tapes.gpu.memory import GpuMemory
 from jaxwarp.arrays.tapes.memory import HOST_MEMORY, Memory
 from jaxwarp.arrays.tapes.pull import Destination, pull_of
 from jaxwarp.arrays.tapes.recorded import Launched
-from jaxwarp.errors import DifferentiationError, KernelTypeError
+from jaxwarp.errors import DifferentiationError, KernelTypeError, type_text
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.ordering import is_zero
@@ -115,7 +115,7 @@ def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | Non
     found = (given.region, given.is_writable) if isinstance(given, HostArray) else op.scope.find(given)
     if found is None:
         raise KernelTypeError(
-            f"{_where(op, i)}: expected an array, got {type(given).__name__}",
+            f"{_where(op, i)}: expected an array, got {type_text(given)}",
             hint="pass zeros_like(array), or None where no derivative is wanted",
         )
     adjoint, is_writable = found

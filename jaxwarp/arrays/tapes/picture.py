@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.recorded import Copied, Launched, Operation, PullbackCall
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.memory.region import Region
 from jaxwarp.types import leaves_of
 
@@ -103,7 +103,7 @@ class PictureOptions:
 def _require_array(where: str, array: Any) -> HostArray:
     if not isinstance(array, HostArray):
         raise KernelTypeError(
-            f"Tape.visualize: {where}: expected arrays outside of JAX, got {type(array).__name__}",
+            f"Tape.visualize: {where}: expected arrays outside of JAX, got {type_text(array)}",
             hint="pass arrays that were launched on",
         )
     return array

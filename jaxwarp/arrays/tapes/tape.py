@@ -15,7 +15,7 @@ from jaxwarp.arrays.tapes.picture import Mark, PictureOptions, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.ordering import writes_to
 from jaxwarp.memory.gpu.scope import GpuScope
@@ -30,16 +30,16 @@ REFUSED = {"loss": "it is the argument of backward(loss)"}
 
 @boundaries
 class Tape(Recording):
-    """Records launches and copies on arrays outside of JAX, for derivatives.
+    """A record of launches and copies on arrays outside of JAX, from which it computes gradients.
 
-    `with tape:` records, several times too, one after the other; `tape.backward(loss)` adds the derivatives of `loss`,
-    a single number, to the `grad` of the arrays that have one (`requires_grad=True`). Without a loss, the derivatives
-    to start from are in the `grad` of arrays that the tape writes; those are used up.
+    `with tape:` records; you may enter it several times. `tape.backward(loss)` adds the derivatives of `loss`, an array
+    of one number, to the `grad` of the arrays with `requires_grad=True`. Without a loss, it starts from the `grad` of
+    the arrays that the tape writes, and sets them to zero.
 
-    What the tape only reads is taken as it is when `backward` is called; what it updates starts from what it held when
-    it was recorded.
+    Arrays that the launches only read must still have their contents when you call `backward`. Of arrays that they
+    update, the tape keeps what they held.
 
-    In a capture it is part of that: whenever the capture is launched it records anew, and goes backwards.
+    A capture that contains a tape records and goes backwards at each launch of the capture.
     """
 
     def __init__(self) -> None:
@@ -100,14 +100,14 @@ class Tape(Recording):
         """
         if not callable(backward):
             raise KernelTypeError(
-                f"Tape.record_func: backward: expected a function of no arguments, got {type(backward).__name__}",
+                f"Tape.record_func: backward: expected a function of no arguments, got {type_text(backward)}",
                 hint="it reads array.grad of results, and adds to array.grad of what they are computed of",
             )
         given = list(arrays) if isinstance(arrays, Iterable) and not isinstance(arrays, HostArray) else [arrays]
         for number, array in enumerate(given):
             if not isinstance(array, HostArray):
                 raise KernelTypeError(
-                    f"Tape.record_func: arrays[{number}]: expected an array outside of JAX, got {type(array).__name__}",
+                    f"Tape.record_func: arrays[{number}]: expected an array outside of JAX, got {type_text(array)}",
                     hint="pass a list of the arrays whose grad the function uses",
                 )
             if array.grad is None:
@@ -250,7 +250,7 @@ class Tape(Recording):
         for array in grads or ():
             if not isinstance(array, HostArray):
                 raise KernelTypeError(
-                    f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}",
+                    f"Tape.backward: grads: expected arrays as keys, got {type_text(array)}",
                     hint="write backward(grads={y: zeros_like(y)})",
                 )
             if not has_floats(array.dtype):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 
 _VALUES = {
     "pi": math.pi,
@@ -36,7 +36,7 @@ def constant(x: float) -> Any:
     """
     if not isinstance(x, (bool, int, float, str, np.generic, np.ndarray)):
         raise KernelTypeError(
-            f"constant: expected a number, a vector, a matrix or a text, got {type(x).__name__}",
+            f"constant: expected a number, a vector, a matrix or a text, got {type_text(x)}",
             hint="write constant(3.0), constant(vec3(1.0, 2.0, 3.0))",
         )
     return x

@@ -16,7 +16,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle, describe
-from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.errors import KernelError, KernelTypeError, type_text
 from jaxwarp.quaternions import HostValue, number
 from jaxwarp.types import SCALAR_BY_DTYPE, Mat, Quat, Scalar, Vec
 
@@ -165,7 +165,7 @@ class Function:
         for target, result in zip(targets, (results,) if len(targets) == 1 else results, strict=True):
             if not isinstance(target, np.ndarray) or not target.flags.writeable:
                 raise KernelTypeError(
-                    f"{self.name}: expected a value to assign to, got {type(target).__name__}",
+                    f"{self.name}: expected a value to assign to, got {type_text(target)}",
                     hint="outside of kernels take what it returns, or pass a vector or an array of NumPy",
                 )
             target[...] = result

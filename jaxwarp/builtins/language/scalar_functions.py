@@ -13,7 +13,7 @@ from jaxwarp.builtins.language.function import Function, FunctionTable, Interval
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
 from jaxwarp.builtins.scalar_ops import ELEMENTARY, ROWS, row_of_atomic
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, type_text
 from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import SCALAR_BY_DTYPE, Scalar, as_dtype, uint32
@@ -52,7 +52,7 @@ def _row_function(group: str, name: str, parameters: str) -> Function:
         if len(args) != len(names):  # NumPy would take one more as where to write
             raise TypeError(f"expected {expected}, got {len(args)}")
         if wrong := [a for a in args if np.asarray(a).dtype not in SCALAR_BY_DTYPE]:
-            raise TypeError(f"expected numbers, got {type(wrong[0]).__name__}")
+            raise TypeError(f"expected numbers, got {type_text(wrong[0])}")
         return builtin.ref(*args)
 
     domain: Interval = builtin.domain[0] if builtin.domain else (-100.0, 100.0)

@@ -9,7 +9,7 @@ import jax
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.calls import of_values
 from jaxwarp.fem.domain import Cells, GeometryDomain, Sides
 from jaxwarp.fem.field.kinds import (
@@ -123,7 +123,7 @@ class DiscreteField(FieldLike):
         elif not (isinstance(values, HostArray) and values.dtype == space.dof_dtype and values.shape == (count,)):
             raise KernelTypeError(
                 f"dof_values: expected {space.dof_dtype} of shape ({count},), outside of JAX or not,"
-                f" got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
+                f" got {type_text(values)} of {getattr(values, 'dtype', None)} of shape"
                 f" {getattr(values, 'shape', ())}"
             )
         self._dof_values = values
@@ -161,7 +161,7 @@ FunctionSpace.field_type = DiscreteField
 
 def _require_alike(what: str, old: FunctionSpace, new: Any) -> None:
     if not isinstance(new, FunctionSpace):
-        raise KernelTypeError(f"{what}: space: expected a function space, got {type(new).__name__}")
+        raise KernelTypeError(f"{what}: space: expected a function space, got {type_text(new)}")
     if (new.shape.element, new.name, new.dof_dtype) != (old.shape.element, old.name, old.dof_dtype):
         raise KernelValueError(f"{what}: space: expected one like {old.name}, got {new.name}", hint="make a new field")
 
@@ -207,7 +207,7 @@ class UniformField(FieldLike):
     def domain(self, domain: Any) -> None:
         old = self.__dict__.get("_domain")
         if not isinstance(domain, GeometryDomain):
-            raise KernelTypeError(f"UniformField: domain: expected a domain, got {type(domain).__name__}")
+            raise KernelTypeError(f"UniformField: domain: expected a domain, got {type_text(domain)}")
         scalar = domain.geometry.scalar_type
         if old is not None and scalar != old.geometry.scalar_type:
             raise KernelValueError(
@@ -242,7 +242,7 @@ class ImplicitField(_OfDomain):
                  div_func: Any = None, degree: int = 0) -> None:  # fmt: skip
         for name, function in {"func": func, "grad_func": grad_func, "div_func": div_func}.items():
             if not isinstance(function, Func) and (function is not None or name == "func"):
-                raise KernelTypeError(f"ImplicitField: {name}: expected a @wp.func, got {type(function).__name__}")
+                raise KernelTypeError(f"ImplicitField: {name}: expected a @wp.func, got {type_text(function)}")
         super().__init__(domain)
         self.func, self.grad_func, self.div_func, self.degree = func, grad_func, div_func, degree
         self.values = dict(values or {})
@@ -301,7 +301,7 @@ class NonconformingField(_OfDomain):
 
     def __init__(self, domain: GeometryDomain, field: DiscreteField, background: Any = 0.0) -> None:
         if not isinstance(field, DiscreteField):
-            raise KernelTypeError(f"NonconformingField: field: expected a field, got {type(field).__name__}")
+            raise KernelTypeError(f"NonconformingField: field: expected a field, got {type_text(field)}")
         if "lookup" not in type(field.geometry.arguments).FUNCTIONS:
             raise KernelValueError(
                 "NonconformingField: field: positions cannot be looked up in its geometry",
@@ -378,7 +378,7 @@ class FieldRestriction:
 
 def _restricted(what: str, space: Any, restriction: Any, partition: Any, domain: Any) -> SpaceRestriction:
     if not isinstance(space, FunctionSpace):
-        raise KernelTypeError(f"{what}: space: expected a function space, got {type(space).__name__}")
+        raise KernelTypeError(f"{what}: space: expected a function space, got {type_text(space)}")
     if restriction is not None:
         partition_of(what, space, restriction.space_partition)
         return restriction

@@ -11,7 +11,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.geometry.kinds import cell_of_grid, deformed_kind, grid_kind, mesh_kind
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.geometry.topology import by_position, find_sides, shared_nodes
@@ -198,7 +198,7 @@ class VertexMesh(Geometry):
         if not isinstance(positions, (HostArray, jax.Array)) or not isinstance(indices, HostArray):
             raise KernelTypeError(
                 f"{what}: expected an array of indices outside of JAX and one of positions, got"
-                f" {type(indices).__name__} and {type(positions).__name__}",
+                f" {type_text(indices)} and {type_text(positions)}",
                 hint="make them with wp.array",
             )
         if is_of_jax and build_bvh:
@@ -238,8 +238,8 @@ class VertexMesh(Geometry):
         found = getattr(positions, "dtype", None), getattr(positions, "shape", None)
         if is_of_jax != isinstance(old, jax.Array) or found != (old.dtype, old.shape):
             raise KernelTypeError(
-                f"{self._name}: positions: expected {type(old).__name__} of {old.dtype} of shape {old.shape}, got"
-                f" {type(positions).__name__} of {found[0]} of shape {found[1]}",
+                f"{self._name}: positions: expected {type_text(old)} of {old.dtype} of shape {old.shape}, got"
+                f" {type_text(positions)} of {found[0]} of shape {found[1]}",
                 hint="make another mesh",
             )
         self._positions = positions

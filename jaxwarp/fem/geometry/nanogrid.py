@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.geometry.geometries import Geometry, require_scalar
 from jaxwarp.fem.geometry.kinds import attributes, make_kind, side_fields, side_functions
 from jaxwarp.fem.geometry.reference import Element
@@ -94,7 +94,7 @@ class Nanogrid(Geometry):
                  env_offsets: Any = None, rebuildable: bool = False) -> None:  # fmt: skip
         del temporary_store
         if not isinstance(grid, wp.Volume):
-            raise KernelTypeError(f"Nanogrid: grid: expected a Volume, got {type(grid).__name__}")
+            raise KernelTypeError(f"Nanogrid: grid: expected a Volume, got {type_text(grid)}")
         if cell_env is not None or env_offsets is not None:
             raise KernelValueError("Nanogrid: cell_env, env_offsets: expected None: a geometry has one environment")
         if rebuildable and not grid.is_rebuildable:

@@ -10,7 +10,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.lookup import number_among
 
@@ -123,7 +123,7 @@ def numbers_of(what: str, given: Any) -> np.ndarray:
     """Return the numbers in an array outside of JAX, or in one of NumPy."""
     if not isinstance(given, (HostArray, np.ndarray)):
         raise KernelTypeError(
-            f"{what}: expected an array outside of JAX, got {type(given).__name__}", hint="make it with wp.array"
+            f"{what}: expected an array outside of JAX, got {type_text(given)}", hint="make it with wp.array"
         )
     return np.asarray(given if isinstance(given, np.ndarray) else given.numpy())
 

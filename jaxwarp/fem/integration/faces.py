@@ -21,6 +21,15 @@ def is_of_jax(values: Any) -> bool:
     return any(isinstance(leaf, jax.Array) for leaf in _leaves(values))
 
 
+def as_jax(values: Any) -> Any:
+    """Return structs, lists or dictionaries with JAX arrays in place of arrays outside of JAX."""
+    return jax.tree.map(
+        lambda leaf: leaf.to_jax() if isinstance(leaf, HostArray) else leaf,
+        values,
+        is_leaf=lambda leaf: isinstance(leaf, HostArray),
+    )
+
+
 def needs_gradient(values: Any) -> bool:
     """Return whether an array in structs, lists or dictionaries has a gradient."""
     return any(isinstance(leaf, HostArray) and leaf.requires_grad for leaf in _leaves(values))
@@ -40,12 +49,7 @@ def evaluated(
         outputs: extent and element type of each.
     """
     if is_of_jax(list(inputs)):
-        given = jax.tree.map(
-            lambda leaf: leaf.to_jax() if isinstance(leaf, HostArray) else leaf,
-            list(inputs),
-            is_leaf=lambda leaf: isinstance(leaf, HostArray),
-        )
-        return faces.evaluated(kernel, dim, given, outputs)
+        return faces.evaluated(kernel, dim, as_jax(list(inputs)), outputs)
     needs = needs_gradient(list(inputs))
     made = [wp.zeros(count, dtype=dtype, device=device, requires_grad=needs) for count, dtype in outputs]
     wp.launch(kernel, dim, list(inputs), made, device=device)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.calls import Integrand
 from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField, require_on
-from jaxwarp.fem.integration.faces import evaluated, is_of_jax, overlaps
+from jaxwarp.fem.integration.faces import as_jax, evaluated, is_of_jax, overlaps
 from jaxwarp.fem.integration.kernels import add_kernel, bilinear_kernel, functional_kernel, linear_kernel
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
 from jaxwarp.fem.types import matrix
 from jaxwarp.fem.values import struct_of_structs, struct_of_values
+from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.sparse import BsrMatrix, bsr_axpy, bsr_from_triplets, bsr_set_from_triplets
 from jaxwarp.types import Scalar, as_dtype, element_scalar, element_shape
 
@@ -28,7 +31,11 @@ ASSEMBLIES = (None, "generic", "dispatch", "nodal")
 
 @dataclass(frozen=True)
 class BoundIntegrand:
-    """An integrand with what it is given."""
+    """An integrand with what it is given.
+
+    Attributes:
+        is_traced: whether JAX traces the call: then the result is a JAX value, whatever is given.
+    """
 
     what: str
     integrand: Integrand
@@ -37,12 +44,14 @@ class BoundIntegrand:
     values: Mapping[str, Any]
     test: TestField | None = None
     trial: TrialField | None = None
+    is_traced: bool = False
 
     @property
     def arguments(self) -> tuple[Any, Any, Any]:
         """The domain, fields and values as structs."""
         fields = struct_of_structs("Fields", {name: f.arguments for name, f in self.fields.items()})
-        return self.domain.arguments, fields, struct_of_values(self.what, self.integrand.types, self.values)
+        domain = as_jax(self.domain.arguments) if self.is_traced else self.domain.arguments
+        return domain, fields, struct_of_values(self.what, self.integrand.types, self.values)
 
     @property
     def device(self) -> Any:
@@ -55,17 +64,23 @@ def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) 
     Raises:
         KernelTypeError, KernelValueError: some are missing, or none of the integrand's, or not what they should be.
     """
+    for name, given in (("fields", fields), ("values", values)):
+        if given is not None and not isinstance(given, Mapping):
+            raise KernelTypeError(
+                f"{what}: {name}: expected a dictionary, got {type_text(given)}",
+                hint=f"write {name}={{name: ...}}, with the names of the integrand's arguments",
+            )
     fields, values = dict(fields or {}), dict(values or {})
     if not isinstance(integrand, Integrand):
         raise KernelTypeError(
-            f"{what}: integrand: expected a function made by @fem.integrand, got {type(integrand).__name__}"
+            f"{what}: integrand: expected a function made by @fem.integrand, got {type_text(integrand)}"
         )
     _require_names(what, integrand, "field", fields)
     _require_names(what, integrand, "value", values)
     for name, field in fields.items():
         if not isinstance(field, FieldLike):
             raise KernelTypeError(
-                f"{what}: fields: {name}: expected a field, got {type(field).__name__}",
+                f"{what}: fields: {name}: expected a field, got {type_text(field)}",
                 hint="make one: space.make_field(), fem.make_test(space)",
             )
     tests = [f for f in fields.values() if isinstance(f, TestField)]
@@ -77,7 +92,7 @@ def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) 
     chosen = domain if domain is not None else next((f.domain for f in (test, trial) if f is not None), None)
     if not isinstance(chosen, GeometryDomain):
         raise KernelTypeError(
-            f"{what}: domain: expected a domain, got {type(chosen).__name__}",
+            f"{what}: domain: expected a domain, got {type_text(chosen)}",
             hint="pass domain=, quadrature=, or a test function",
         )
     for field in (test, trial):
@@ -95,6 +110,12 @@ def _require_names(what: str, integrand: Integrand, role: str, given: Mapping[st
     optional = integrand.defaults
     wrong = [name for name in given if name not in known]
     missing = [name for name in known if name not in given and name not in optional]
+    if role == "field" and any(integrand.roles.get(name) == "value" for name in wrong):
+        name = next(name for name in wrong if integrand.roles.get(name) == "value")
+        raise KernelValueError(
+            f"{what}: fields: argument {name} of {integrand.name} is not annotated as a field",
+            hint=f"write {name}: fem.Field, or pass it in values=",
+        )
     if wrong or missing:
         raise KernelValueError(
             f"{what}: {role}s: {integrand.name} takes {', '.join(known) or 'none'}, got {', '.join(given) or 'none'}",
@@ -119,12 +140,17 @@ def integrate(
     add: bool = False,
     bsr_options: Any = None,
 ) -> Any:
-    """The integral of a form: a number, or with a test function an array, or with a trial function, too, a matrix.
+    """Integrate a function over a domain.
+
+    The result is a number; with a test function it is an array with a value for each node; with a test and a trial
+    function it is a `BsrMatrix`. If a field, a value or the geometry holds JAX arrays, or if JAX traces the call, it is
+    a JAX value.
 
     Args:
         integrand: a function made by `@fem.integrand`.
-        domain: where; None: where the quadrature or the test function is.
-        quadrature: the points; None: Gauss's, exact for polynomials whose degree is the sum of the fields' degrees.
+        domain: where to integrate. None: on the domain of the quadrature or of the test function.
+        quadrature: the points. None: a Gauss formula, exact for polynomials whose degree is the sum of the fields'
+            degrees.
         fields, values: the integrand's arguments by their names.
         accumulate_dtype: the type of sums in an element.
         output_dtype: the type of the result's numbers; None: the geometry's.
@@ -142,6 +168,8 @@ def integrate(
     if quadrature is not None and domain is None:
         domain = quadrature.domain
     form = make_form(what, integrand, domain, fields, values)
+    if output is None and compat.is_tracing() and scope_now() is HOST:
+        form = replace(form, is_traced=True)
     if assembly not in ASSEMBLIES:
         raise KernelValueError(f"{what}: assembly: expected 'nodal', 'generic', 'dispatch' or None, got {assembly!r}")
     if add and output is None:
@@ -228,7 +256,7 @@ def _require_output(form: BoundIntegrand, output: Any, dtype: Any, count: int) -
     """An array of floats that has room for a result."""
     if not isinstance(output, HostArray) or output.ndim != 1:
         raise KernelTypeError(
-            f"{form.what}: output: expected an array of one axis outside of JAX, got {type(output).__name__}"
+            f"{form.what}: output: expected an array of one axis outside of JAX, got {type_text(output)}"
         )
     if output.shape[0] < count or (dtype is not None and element_shape(output.dtype) != element_shape(dtype)):
         raise KernelValueError(
@@ -282,7 +310,7 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
     height, width = test.space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
     if output is not None and not isinstance(output, BsrMatrix):
         raise KernelTypeError(
-            f"{form.what}: output: expected a BsrMatrix, as there is a trial function, got {type(output).__name__}",
+            f"{form.what}: output: expected a BsrMatrix, as there is a trial function, got {type_text(output)}",
             hint="make it with sparse.bsr_zeros, or leave it out",
         )
     scalar = _output_scalar(form, output_dtype if output is None else output.scalar_type)

@@ -14,7 +14,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
@@ -55,7 +55,7 @@ def interpolate(
     temporary_store: Any = None,
     bsr_options: Any = None,
 ) -> Any:
-    """Evaluates an integrand, or a field, at samples.
+    """Evaluate an integrand, or a field, at samples.
 
     Args:
         integrand: a function made by `@fem.integrand`, or a field.
@@ -82,7 +82,7 @@ def interpolate(
     if not (dest is None or isinstance(dest, (DiscreteField, FieldRestriction, HostArray, BsrMatrix))):
         raise KernelTypeError(
             f"{what}: dest: expected a field, a restriction of one, an array outside of JAX, a BsrMatrix, or None, got"
-            f" {type(dest).__name__}"
+            f" {type_text(dest)}"
         )
     domain = _domain(at, dest, fields, dest_space)
     form = make_form(what, integrand, domain, fields, values)
@@ -120,7 +120,7 @@ def _require_fitting(form: BoundIntegrand, dest: Any, at: Any, dest_space: Any) 
     """
     what = form.what
     if not (at is None or isinstance(at, (GeometryDomain, Quadrature, SpaceRestriction))):
-        raise KernelTypeError(f"{what}: at: expected a domain, a quadrature or a restriction, got {type(at).__name__}")
+        raise KernelTypeError(f"{what}: at: expected a domain, a quadrature or a restriction, got {type_text(at)}")
     is_field = isinstance(dest, (DiscreteField, FieldRestriction))
     space = dest.space if is_field else dest_space
     if isinstance(dest, FieldRestriction) and not form.domain.same_elements(dest.domain):
@@ -132,7 +132,7 @@ def _require_fitting(form: BoundIntegrand, dest: Any, at: Any, dest_space: Any) 
             raise KernelValueError(f"{what}: at: a restriction has nodes of a space", hint="pass its dest_space=")
         return
     if not isinstance(space, FunctionSpace):
-        raise KernelTypeError(f"{what}: dest_space: expected a function space, got {type(space).__name__}")
+        raise KernelTypeError(f"{what}: dest_space: expected a function space, got {type_text(space)}")
     if isinstance(at, Quadrature):
         raise KernelValueError(
             f"{what}: at: values at nodes are not those at the points of a quadrature", hint="pass its domain"
@@ -206,7 +206,7 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     if not isinstance(space, FunctionSpace) or space.geometry is not domain.geometry:
         raise KernelTypeError(
             f"{what}: dest_space: expected a function space of the domain's geometry, as dest is a matrix, got"
-            f" {type(space).__name__}"
+            f" {type_text(space)}"
         )
     if trial is None or form.test is not None:
         raise KernelValueError(f"{what}: fields: expected a trial function and no test function, as dest is a matrix")

@@ -71,7 +71,7 @@ def _summed(accumulate: Any, shape: tuple[int, ...]) -> Any:
 
 @functools.cache
 def linear_kernel(integrand: Integrand, accumulate: Any, result_type: Any, count: int, is_nodal: bool) -> Any:
-    evaluate = applied(integrand)
+    evaluate = applied(integrand, is_number=True)
     is_number = isinstance(result_type, Scalar)
     sums = vector(count, accumulate)
 
@@ -111,7 +111,7 @@ def linear_kernel(integrand: Integrand, accumulate: Any, result_type: Any, count
 
 @functools.cache
 def bilinear_kernel(integrand: Integrand, accumulate: Any, block: Any, rows: int, columns: int, is_nodal: bool) -> Any:
-    evaluate = applied(integrand)
+    evaluate = applied(integrand, is_number=True)
     is_number = isinstance(block, Scalar)
     sums = matrix(rows, columns, accumulate)
 

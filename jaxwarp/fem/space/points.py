@@ -15,7 +15,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.reference import Element
@@ -177,7 +177,7 @@ class PointBasisSpace(BasisSpace):
     ) -> None:  # fmt: skip
         what = "PointBasisSpace"
         if not isinstance(quadrature, Quadrature):
-            raise KernelTypeError(f"{what}: quadrature: expected a quadrature, got {type(quadrature).__name__}")
+            raise KernelTypeError(f"{what}: quadrature: expected a quadrature, got {type_text(quadrature)}")
         domain = quadrature.domain
         is_all = domain.element_kind is ElementKind.CELL and np.array_equal(
             domain.elements, domain.geometry_partition.cells
@@ -192,7 +192,7 @@ class PointBasisSpace(BasisSpace):
         limit = require_integer(f"{what}: max_nodes_per_element", max_nodes_per_element)
         for name, given in (("kernel_func", kernel_func), ("kernel_grad_func", kernel_grad_func)):
             if not (given is None or isinstance(given, Func)):
-                raise KernelTypeError(f"{what}: {name}: expected a @wp.func, got {type(given).__name__}")
+                raise KernelTypeError(f"{what}: {name}: expected a @wp.func, got {type_text(given)}")
         if kernel_func is None:
             if kernel_grad_func is not None or kernel_values:
                 raise KernelValueError(f"{what}: kernel_func: expected a function, as its gradient or values are given")

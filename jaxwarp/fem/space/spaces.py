@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundaries, boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.partition import GeometryPartition, whole
@@ -397,7 +397,7 @@ def partition_of(what: str, space: FunctionSpace, partition: Any) -> SpacePartit
         return SpacePartition(space.topology)
     if not isinstance(partition, SpacePartition):
         raise KernelTypeError(
-            f"{what}: space_partition: expected what make_space_partition gives, got {type(partition).__name__}"
+            f"{what}: space_partition: expected what make_space_partition gives, got {type_text(partition)}"
         )
     mine, other = space.topology, partition.space_topology
     if other is not mine and (other.geometry is not mine.geometry or not np.array_equal(other.table, mine.table)):
@@ -430,14 +430,14 @@ def make_space_partition(
     del max_node_count, environment_first, device, temporary_store
     if not isinstance(space_topology, SpaceTopology):
         raise KernelTypeError(
-            f"make_space_partition: space_topology: expected space.topology, got {type(space_topology).__name__}"
+            f"make_space_partition: space_topology: expected space.topology, got {type_text(space_topology)}"
         )
     if geometry_partition is None:
         return SpacePartition(space_topology)
     if not isinstance(geometry_partition, GeometryPartition):
         raise KernelTypeError(
             "make_space_partition: geometry_partition: expected a part of a geometry, got"
-            f" {type(geometry_partition).__name__}"
+            f" {type_text(geometry_partition)}"
         )
     if geometry_partition.geometry is not space_topology.geometry:
         raise KernelValueError("make_space_partition: geometry_partition: expected a part of the space's geometry")
@@ -489,7 +489,7 @@ def make_polynomial_basis_space(
         KernelTypeError, KernelValueError: there is no such space.
     """
     if not isinstance(geo, Geometry):
-        raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type(geo).__name__}")
+        raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type_text(geo)}")
     make: Any = make_vector_shape if element_basis in VECTOR_BASES else make_shape
     shape = make(geo.element, degree, element_basis, family)
     return BasisSpace(geo, shape, discontinuous or shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.buffers import Buffer
 from jaxwarp.ffi.callbacks.handler import CallbackTarget
@@ -55,7 +55,7 @@ class _Entry:
         # `fill_` and `assign` return their array, so a lambda of them does.
         if returned is not None and not isinstance(returned, MemoryArray):
             raise KernelTypeError(
-                f"expected a function that returns nothing, it returned {type(returned).__name__}",
+                f"expected a function that returns nothing, it returned {type_text(returned)}",
                 hint="write to the outputs",
             )
 

@@ -51,7 +51,7 @@ def _cost(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[tuple[int, ...], 
 
 @boundary
 def cost_analysis(program: Any) -> dict[str, float]:
-    """Return `program.cost_analysis()` with the launches counted, of which XLA knows nothing.
+    """Return XLA's cost analysis of a compiled program, with the costs of kernels added.
 
     The body of a loop counts once, however often it runs, as in XLA's own analysis.
 

@@ -104,11 +104,11 @@ def jax_callable(  # noqa: PLR0913  # pyright: ignore[reportInconsistentOverload
     named_outputs: bool = False,
     outputs: str | Sequence[str] | None = None,
 ) -> Any:
-    """Makes a function of JAX values of a Python function that launches kernels.
+    """Make a JAX function from a Python function that launches kernels.
 
-    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
-    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
-    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+    Annotate the function like a kernel. JAX traces it: `launch`, `copy`, `zeros` and the like become operations of the
+    compiled program. The result works with all transformations of JAX. On GPUs XLA captures its launches into CUDA
+    graphs.
 
     Args:
         func: inputs come first, outputs last; it returns nothing.
@@ -430,7 +430,7 @@ class JaxCallable:
         given = describe_for(argument, value)
         element = resolve_element(argument, given)
         if not _is_static(argument, value):  # as a number of Python it is of any size
-            require_enabled(argument, element)
+            require_enabled(argument.where, element)
         convert = make_converter(argument, element, given)
         if not argument.is_array:
             # A Python number stays one, so that the function may branch on it.
@@ -447,7 +447,7 @@ class JaxCallable:
                 f"{argument.where} is an output and generic: expected a type with a dtype",
                 hint=f"write {argument.name}: array[float]",
             )
-        require_enabled(argument, argument.element)
+        require_enabled(argument.where, argument.element)
         wanted = dict(dims.items).get(argument.declared) if isinstance(dims, ByName) else dims
         if wanted is None:
             if not arrays:

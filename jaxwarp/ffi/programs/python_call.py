@@ -19,7 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
 from jaxwarp.compat import Primitive
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.handler import CallbackTarget
 from jaxwarp.ffi.derivatives.rules import is_active
@@ -309,7 +309,7 @@ def require_nothing(name: str, returned: Any) -> None:
     """The function writes to its outputs and returns nothing."""
     if returned is not None:
         raise KernelTypeError(
-            f"callable {name}: expected a function that returns nothing, it returned {type(returned).__name__}",
+            f"callable {name}: expected a function that returns nothing, it returned {type_text(returned)}",
             hint="write to the output arguments",
         )
 

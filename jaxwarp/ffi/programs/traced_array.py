@@ -243,7 +243,7 @@ class ArrayHandle:
         """Refused: the function is traced, there are no numbers yet."""
         raise KernelTypeError(
             f"array '{self.name}' has no numbers while its function is traced",
-            hint="compute with jnp functions, or return it as an output",
+            hint="compute with jnp functions, or look at values with graph_mode=GraphMode.NONE",
         )
 
     __array__ = numpy

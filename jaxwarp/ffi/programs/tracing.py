@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import located
-from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.errors import KernelError, KernelTypeError, type_text
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.programs.control import over_arrays, repeated
 from jaxwarp.ffi.programs.python_call import PythonCall, bind_call
@@ -74,6 +74,7 @@ class Program:
 
     def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
         """A new array of one value."""
+        require_enabled(f"array '{name}'", type_.dtype)
         return self._named(name, type_, filled(shape, type_.dtype, value, name))
 
     def clone(self, source: ArrayHandle) -> ArrayHandle:
@@ -127,6 +128,8 @@ class Program:
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
         clear = self.misuse()
+        if "not supported between instances" in str(error):
+            clear.hint = "to branch on it write capture_if; or look at values with graph_mode=GraphMode.NONE"
         if len(str(error)) < _SHORT:
             clear.message += f": {error}"
         return located(clear, None if traceback is None else traceback.tb_frame)
@@ -167,7 +170,7 @@ def launch_traced(
     described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
     for argument, element in zip(arguments, elements, strict=True):
-        require_enabled(argument, element)
+        require_enabled(argument.where, element)
     converters = make_converters(arguments, elements, described)
     options = LaunchOptions(program.vmap_method, kernel.cuda_options(block_dim), program.has_side_effect)
     shapes = [d.shape for d in described]
@@ -223,7 +226,7 @@ def written_arrays(
         if not isinstance(handle, ArrayHandle):
             raise KernelTypeError(
                 f"{argument.where} is written by the kernel: expected an array of the program, got"
-                f" {type(handle).__name__}",
+                f" {type_text(handle)}",
                 effects[params[i]].first_write,
                 hint="make one with zeros(...), or pass an output",
             )

@@ -60,7 +60,7 @@ from jaxwarp.frontend.lowering.views import array_at, index_view
 from jaxwarp.frontend.text.annotations import ArrayAnnotation, pattern_text
 from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.frontend.text.refused import UNAVAILABLE
+from jaxwarp.frontend.text.refused import OF_PYTHON, UNAVAILABLE, by_numpy
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import SCALARS, Aggregate, Scalar, Struct, element_scalar
 
@@ -230,6 +230,9 @@ def _known(frame: Frame, value: Any) -> Any:
     return value if known is None else known
 
 
+_LANGUAGE_ONLY = "kernels can call functions of the language only"
+
+
 def _not_callable(value: Any) -> Exception:
     name = getattr(value, "__name__", type(value).__name__)
     plain = isinstance(value, types.BuiltinFunctionType | type)
@@ -242,16 +245,19 @@ def _not_callable(value: Any) -> Exception:
         )
     if isinstance(value, types.FunctionType):
         return KernelTypeError(
-            f"{name} is a Python function; kernels can call functions of the language only",
+            f"{name} is a Python function; {_LANGUAGE_ONLY}",
             hint=f"decorate {name} with @func",
         )
     if plain or callable(value):
         module = getattr(value, "__module__", None)
         full = f"{module}.{name}" if module and module != "builtins" else name
-        is_ours = name in BARE_NAMES or any(name == scalar.name for scalar in SCALARS)
-        instead = f"use jaxwarp.{name}" if is_ours else "write it as a @func"
+        ours = name if module == "builtins" else by_numpy(name)
+        is_ours = ours in BARE_NAMES or any(ours == scalar.name for scalar in SCALARS)
+        if module == "builtins" and name in OF_PYTHON:
+            return KernelTypeError(f"{name} is a Python function; {_LANGUAGE_ONLY}", hint=OF_PYTHON[name])
+        instead = f"use jaxwarp.{ours}" if is_ours else "write it as a @func"
         return KernelTypeError(
-            f"{full} is a Python function; kernels can call functions of the language only",
+            f"{full} is a Python function; {_LANGUAGE_ONLY}",
             hint=f"{instead}, or static(...) for a value known before the kernel runs",
         )
     if isinstance(value, NativeFunc):

@@ -12,7 +12,14 @@ from typing import Any
 
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import (
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    KernelValueError,
+    did_you_mean,
+    object_text,
+)
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import component_element, extract, known_slice, named_part, section
 from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
@@ -42,7 +49,7 @@ from jaxwarp.frontend.lowering.values import (
 from jaxwarp.frontend.lowering.views import chosen_number, extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain, compare
 from jaxwarp.frontend.text.functions import Func
-from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
+from jaxwarp.frontend.text.refused import UNAVAILABLE, by_numpy, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
 from jaxwarp.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec, int32
@@ -279,7 +286,9 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     if isinstance(base, Host) and len(indices) == 1 and hasattr(base.value, "__getitem__"):
         raise KernelTypeError(
             f"{describe(base)} cannot be indexed in a kernel",
-            hint="use a tuple or a vector of constants, static(...) with a constant index, or an array argument",
+            hint="pass it to the kernel: add an argument w: array[float]"
+            if object_text(base.value) in _ARRAYS
+            else "use a tuple or a vector of constants, static(...) with a constant index, or an array argument",
         )
     raise KernelTypeError(f"{describe(base)} cannot be indexed", hint="index arrays, vectors, matrices and tuples")
 
@@ -378,9 +387,18 @@ def _product(frame: Frame, view: View | Chosen) -> Any:
     return result
 
 
+_ARRAYS = "a JAX array", "an array outside of JAX"
+
+_ARRAY_METHODS = {
+    "at": "write a[i] = x, or a[i] += x to add",
+    "T": "swap the indices: a[j, i]",
+    **dict.fromkeys(("sum", "mean", "prod", "min", "max", "dot"), "kernels compute with elements: loop over them"),
+}
+
 def _attribute_hint(base: Any, name: str) -> str | None:
     if isinstance(base, View | Chosen):
-        return did_you_mean(name, ("shape", "ndim", "size", "dtype")) or "arrays have shape, ndim, size and dtype"
+        instead = _ARRAY_METHODS.get(name, "arrays have shape, ndim, size and dtype")
+        return did_you_mean(name, ("shape", "ndim", "size", "dtype")) or instead
     # A slip of the finger: other names are rather properties that there are not.
     function = did_you_mean(name, [known for known in FUNCTIONS if abs(len(known) - len(name)) < 2])
     if function is not None:
@@ -408,7 +426,9 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
         hint = of_warp(name) if is_ours else None
         if hint is not None:
             raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=hint) from None
-        what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
+        what = f"module {host.__name__}" if is_module else object_text(host)
+        if is_ours and by_numpy(name) != name:
+            raise KernelNameError(f"{what} has no attribute {name}", hint=f"write {by_numpy(name)}") from None
         listed = "docs/builtins.md lists all functions" if is_ours else "define it before the kernel"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))

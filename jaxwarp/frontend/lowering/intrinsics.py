@@ -85,6 +85,11 @@ def _indices(count: int) -> str:
     return f"{count} ind{'ex' if count == 1 else 'ices'}"
 
 
+def _arguments(node: ast.Call) -> str:
+    named = [k.arg for k in node.keywords if k.arg]
+    return f"the keyword argument '{named[0]}'" if named else str(len(node.args) + len(node.keywords))
+
+
 # Compile time
 
 
@@ -97,7 +102,7 @@ def _indices(count: int) -> str:
 def _static(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
         raise KernelTypeError(
-            f"static: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write static(expression)"
+            f"static: expected 1 argument, got {_arguments(node)}", hint="write static(expression)"
         )
     return _evaluate_static(frame, node.args[0], "static")
 
@@ -207,7 +212,7 @@ def _is_static(frame: Frame, node: ast.expr) -> bool:
 def _len(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError(
-            f"len: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write len(a)"
+            f"len: expected 1 argument, got {_arguments(node)}", hint="write len(a)"
         )
     value = frame.evaluate(node.args[0])
     match value:
@@ -239,7 +244,7 @@ def _len(frame: Frame, node: ast.Call) -> Any:
 def _type(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError(
-            f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write type(x)"
+            f"type: expected 1 argument, got {_arguments(node)}", hint="write type(x)"
         )
     value = frame.place(node.args[0])
     if isinstance(value, ElementValue):  # which is not loaded: a kernel may ask for the type of what it overwrites

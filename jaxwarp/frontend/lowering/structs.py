@@ -17,7 +17,17 @@ from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type, load_element, store_element
 from jaxwarp.frontend.lowering.merge import Paths
-from jaxwarp.frontend.lowering.values import Axis, ElementValue, NoArray, Slice, StructValue, StructView, View, describe
+from jaxwarp.frontend.lowering.values import (
+    Axis,
+    ElementValue,
+    NoArray,
+    Slice,
+    StructValue,
+    StructView,
+    Tile,
+    View,
+    describe,
+)
 from jaxwarp.frontend.lowering.views import index_view, whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import (
@@ -270,6 +280,10 @@ def stored_value(frame: Frame, element: ElementValue, value: Any) -> Any:
         what = f"{name}: Composite slot assignment expects value of type" if is_part else f"{name} holds"
         is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
         hint = "store one of its components" if is_component else error.hint
+        if isinstance(value, StructValue) and isinstance(dtype, Scalar):
+            hint = f"store one of its fields: {_listed(value.type)}"
+        if isinstance(value, Tile):
+            hint = f"store it with tile_store({name}, t, offset=...)"
         if isinstance(value, View):
             hint = f"store one of its elements: it has {value.ndim} more ax{'i' if value.ndim == 1 else 'e'}s to index"
         raise KernelTypeError(f"{what} {dtype!r}, got {describe(value)}", hint=hint) from None

@@ -22,7 +22,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import InternalError, KernelError, KernelTypeError
+from jaxwarp.errors import InternalError, KernelError, KernelTypeError, object_text
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.quaternions import HostValue
@@ -415,7 +415,7 @@ def describe(value: object) -> str:
         case Host(value=Function() as function):
             return f"the function {function.name}"
         case Host(value=host):
-            return f"a Python object of type {type(host).__name__}"
+            return object_text(host)
         case _:
             raise InternalError(f"a value of the frontend without a description: {value!r}")
 

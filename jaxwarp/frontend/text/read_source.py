@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, type_text
 from jaxwarp.frontend.text.constants import capture
 from jaxwarp.frontend.text.definition import find_definition
 from jaxwarp.frontend.text.source import Definition, Source
@@ -27,7 +27,7 @@ def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Sour
     """
     if not isinstance(function, types.FunctionType):
         raise KernelTypeError(
-            f"@{decorator} expects a Python function, got {type(function).__name__}",
+            f"@{decorator} expects a Python function, got {type_text(function)}",
             hint=f"write @{decorator} above a def",
         )
     if function.__name__ == "<lambda>":

@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "NamedExpr": (":= inside an expression", "assign to the variable on a line of its own"),
     "Dict": ("a dictionary", _CONTAINER),
     "Set": ("a set", _CONTAINER),
-    "List": ("a list", _CONTAINER),
+    "List": ("a list", "write a tuple, or a vector of numbers; many numbers are an array argument"),
     "ListComp": ("a list comprehension", _COMPREHENSION),
     "SetComp": ("a set comprehension", _COMPREHENSION),
     "DictComp": ("a dictionary comprehension", _COMPREHENSION),
@@ -60,6 +60,32 @@ UNAVAILABLE = {
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }
 
+# Functions of Python -> what to write instead.
+OF_PYTHON = {
+    "isinstance": "compare types: if type(x) == float32:",
+    "sum": "add the values up in a loop",
+    "sorted": "sort before the launch, or a tile: tile_sort(t)",
+}
+
+# Names of NumPy for functions that have another name here.
+NAMES_OF_NUMPY = {
+    "minimum": "min",
+    "maximum": "max",
+    "fmin": "min",
+    "fmax": "max",
+    "clip": "clamp",
+    "absolute": "abs",
+    "fabs": "abs",
+    "power": "pow",
+    "norm": "length",
+    "inv": "inverse",
+    "det": "determinant",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+}
+
 _ELSEWHERE = "compute it outside of the kernel, and pass the result as an argument"
 
 # The same, of families of functions by how their names begin.
@@ -76,6 +102,11 @@ def of_warp(name: str) -> str | None:
         return UNAVAILABLE[name]
     families = (hint for start, hint in FAMILIES.items() if name == start or name.startswith(start))
     return next(families, None) or on_the_host(name)
+
+
+def by_numpy(name: str) -> str:
+    """Return the name here of a function of NumPy or JAX."""
+    return NAMES_OF_NUMPY.get(name, name)
 
 
 def missing(name: str, package: str = "jaxwarp") -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 
 
 def number(where: str, name: str, value: Any, above: float = -math.inf) -> float:
@@ -21,7 +21,7 @@ def number(where: str, name: str, value: Any, above: float = -math.inf) -> float
     expected = "a finite number" if above == -math.inf else "a positive finite number"
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) or (np.ndim(value) == 0 and _is_real(value))):
         raise KernelTypeError(
-            f"{where}: {name}: expected {expected}, got {type(value).__name__}", hint="write a number: 0.5"
+            f"{where}: {name}: expected {expected}, got {type_text(value)}", hint="write a number: 0.5"
         )
     found = float(value)
     if not (math.isfinite(found) and found > above):

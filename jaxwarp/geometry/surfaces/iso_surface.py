@@ -11,7 +11,7 @@ import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.surfaces import marching_cubes, surface_nets
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, triangle_table
 from jaxwarp.geometry.surfaces.extraction import Method, extract_outside
@@ -74,7 +74,7 @@ def _extracted(where: str, method: Method, field: Any, threshold: Any, corners: 
         )
     if not isinstance(field, HostArray):
         raise KernelTypeError(
-            f"{where}: field: expected an array of float32, got {type(field).__name__}",
+            f"{where}: field: expected an array of float32, got {type_text(field)}",
             hint="wp.array(field, dtype=float)",
         )
     require_field(where, field)

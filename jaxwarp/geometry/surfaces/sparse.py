@@ -17,7 +17,7 @@ import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, triangle_table
 from jaxwarp.geometry.surfaces.given import integer, number, place
@@ -89,7 +89,7 @@ def _measured(where: str, field: Field, places: np.ndarray, device: Device) -> A
 def _require_field(where: str, field: Any, threshold: Any, lipschitz_bound: Any) -> None:
     if isinstance(field, Func) or not callable(field):
         raise KernelTypeError(
-            f"{where}: field: expected a function of an array of places, got {type(field).__name__}",
+            f"{where}: field: expected a function of an array of places, got {type_text(field)}",
             hint="a function of Python that launches a kernel on the array, and returns an array of values",
         )
     if compat.is_tracing():

@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import guarded
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 
 
 @guarded
@@ -57,7 +57,7 @@ def require_field(where: str, field: Any) -> None:
     """Raises an error unless it is a field of a cell at least, whose edges and patches can be numbered."""
     shape, dtype = getattr(field, "shape", None), getattr(field, "dtype", None)
     if shape is None or dtype is None:
-        raise KernelTypeError(f"{where}: field: expected an array of float32, got {type(field).__name__}")
+        raise KernelTypeError(f"{where}: field: expected an array of float32, got {type_text(field)}")
     if dtype not in (np.float32, wp.float32):
         raise KernelTypeError(f"{where}: field: expected float32, got {dtype}", hint="pass field.astype('float32')")
     if len(shape) != 3 or min(shape) < 2:

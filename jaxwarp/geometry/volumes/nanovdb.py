@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.errors import ArrayError, FormatError, KernelTypeError
+from jaxwarp.errors import ArrayError, FormatError, KernelTypeError, type_text
 from jaxwarp.geometry.volumes.allocate import of_bricks
 from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS, table_of
 from jaxwarp.geometry.volumes.build import Fields, Transforms, kind_of, type_name
@@ -67,7 +67,7 @@ def load(make: Make, given: Any) -> Any:
     data = given.read() if hasattr(given, "read") else given
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise KernelTypeError(
-            f"Volume.load_from_nvdb: expected bytes or an open file, got {type(data).__name__}",
+            f"Volume.load_from_nvdb: expected bytes or an open file, got {type_text(data)}",
             hint="open it to read bytes: open(path, 'rb')",
         )
     grids = unpacked(bytes(data))
@@ -85,7 +85,7 @@ def from_memory(make: Make, data: Any) -> Any:
         found = data.numpy() if isinstance(data, LiveArray) else np.frombuffer(data, np.uint8)
     except TypeError:
         hint = "pass a file's bytes, or an array of them; Volume.allocate(...) makes a new volume"
-        raise KernelTypeError(f"Volume: data: expected bytes, got {type(data).__name__}", hint=hint) from None
+        raise KernelTypeError(f"Volume: data: expected bytes, got {type_text(data)}", hint=hint) from None
     return volume_of(make, np.ascontiguousarray(found).reshape(-1).view(np.uint8).copy())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxwarp.arrays.moved import fields_on
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.volumes import allocate as made_of
 from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS
 from jaxwarp.geometry.volumes.build import Fields, Transforms
@@ -59,7 +59,7 @@ class Capacities(NamedTuple):
         if not hasattr(points, "__len__"):
             name = "tile_points" if "tiles" in where else "voxel_points"
             raise KernelTypeError(
-                f"{where}: {name}: expected an array, got {type(points).__name__}", hint="(n, 3) of int32 or float32"
+                f"{where}: {name}: expected an array, got {type_text(points)}", hint="(n, 3) of int32 or float32"
             )
         names = (
             "max_active_voxels",

@@ -238,11 +238,11 @@ def is_key(dtype: Any) -> bool:
     return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
-def require_enabled(argument: CallParameter, element: Element) -> None:
+def require_enabled(where: str, element: Element) -> None:
     """64-bit types exist in JAX only where they are enabled."""
     scalar = element_scalar(element)
     if scalar.bits == 64 and not compat.is_x64_enabled():
         raise KernelTypeError(
-            f"{argument.where} has type {scalar}, but 64-bit types are not enabled in JAX",
+            f"{where} has type {scalar}, but 64-bit types are not enabled in JAX",
             hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
         )

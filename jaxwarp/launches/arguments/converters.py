@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.launches.arguments.argument import KEY, KEY_KIND, REFERENCE, CallParameter, Given, is_key, is_whole
 from jaxwarp.launches.arguments.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.memory.convert import taken
@@ -146,7 +146,7 @@ def _host_converter(argument: CallParameter, element: Element) -> Convert:
         if array.shape != shape:
             expected = f"{argument.where}: expected {scalar} of shape {format_shape(shape)}"
             raise KernelTypeError(
-                f"{expected}, got {type(value).__name__} of shape {format_shape(array.shape)}",
+                f"{expected}, got {type_text(value)} of shape {format_shape(array.shape)}",
                 hint=_host_hint(element, shape),
             )
         return array.copy()[()] if array.dtype == scalar.numpy else _represent(argument, scalar, array)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import export
 
-from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean, type_text
 from jaxwarp.kernel import Kernel
 from jaxwarp.launches.arguments.argument import CallParameter
 from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT
@@ -262,7 +262,12 @@ def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
         return value[field] if is_mapping else getattr(value, field)
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
-    raise _no_struct(where, name, type_, type(value).__name__, f" without {field}")
+    if isinstance(value, (list, tuple)) and isinstance(type_, Array):
+        raise KernelTypeError(
+            f"{where} '{name}': expected {_text(type_)}, got a {type(value).__name__}",
+            hint=f"stack its structs: jax.tree.map(lambda *a: jax.numpy.stack(a), *{name})",
+        )
+    raise _no_struct(where, name, type_, type_text(value), f" without {field}")
 
 
 def _no_struct(where: str, name: str, type_: object, given: str, lacking: str) -> KernelTypeError:

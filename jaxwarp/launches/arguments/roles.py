@@ -130,6 +130,8 @@ def bind_names(
             hint = (
                 "leave it out: outputs are returned; output_dims says their shape, in_out_argnames which are updated"
                 if is_output
+                else "did you mean launch_dims?"
+                if name == "dim" and "launch_dims" in options
                 else did_you_mean(name, (*inputs, *options)) or "pass the inputs by position, or by these names"
             )
             raise KernelTypeError(f"{where}: {problem}; the inputs are {', '.join(inputs) or 'none'}", hint=hint)

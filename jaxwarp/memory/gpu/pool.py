@@ -48,7 +48,7 @@ def is_mempool_enabled(device: Any) -> bool:
 
 @boundary
 def set_mempool_enabled(device: Any, enable: bool) -> None:
-    """Asks for what is so: arrays outside of JAX are made from the driver's pool on GPUs that have one, and only there.
+    """Accept the only setting that there is: arrays outside of JAX come from the driver's pool on GPUs that have one.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such device, or it is not so.

@@ -12,7 +12,7 @@ from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.boundary import boundaries
+from jaxwarp.boundary import boundaries, called
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.optim.linear.operators import LinearOperator
 from jaxwarp.optim.linear.state import Iterate, LinearSolverState
@@ -91,6 +91,7 @@ class _Sums:
 
 
 class _Restarted(LinearSolverState):
+    @called("LinearSolverState")
     def __init__(
         self,
         A: Any,

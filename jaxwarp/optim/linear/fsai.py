@@ -15,7 +15,7 @@ import jaxwarp as wp
 from jaxwarp.arrays import create
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.optim.linear import fsai_kernels as kernels
 from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, accurate_type, operands
@@ -153,7 +153,7 @@ class FSAI(LinearOperator):
             )
         matrix = self.source if A is None else A
         if not isinstance(matrix, BsrMatrix):
-            raise KernelValueError(f"FSAI.update: A: expected a BSR matrix, got {type(matrix).__name__}")
+            raise KernelValueError(f"FSAI.update: A: expected a BSR matrix, got {type_text(matrix)}")
         _require_no_tape()
         shape, dtype, device, rows, count = self._known
         given = (matrix.shape, matrix.dtype, matrix.device)

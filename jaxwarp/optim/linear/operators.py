@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.host.checks import require_array
 from jaxwarp.optim.linear.vectors import flat
 from jaxwarp.sparse.matrix import BsrMatrix, is_outside
@@ -105,7 +107,11 @@ def operator_of(what: str, name: str, A: Any, batch_offsets: Any = None, max_bat
     if not isinstance(A, HostArray) or A.ndim not in (1, 2):
         raise KernelValueError(
             f"{what}: {name}: expected an array outside of JAX with one or two axes, a BsrMatrix of such arrays or a "
-            f"LinearOperator, got {type(A).__name__}"
+            f"LinearOperator, got {type_text(A)}"
+            + (" of JAX arrays" if isinstance(A, BsrMatrix) else ""),
+            hint="the right side b is an array outside of JAX: for a matrix of JAX pass jax.numpy.asarray(b)"
+            if isinstance(A, (BsrMatrix, jax.Array))
+            else None,
         )
     scalar, parts = element_scalar(A.dtype), len(element_shape(A.dtype))
     if scalar not in FLOATS or parts > 2 - A.ndim:

@@ -28,10 +28,10 @@ def cg(
     *,
     restart: int | None = None,
 ) -> Any:
-    """Solves `A x = b` for a symmetric positive definite `A` by conjugate gradients: `CG` says what its arguments are.
+    """Solve `A x = b` for a symmetric positive definite `A` by conjugate gradients. `CG` lists the arguments.
 
-    In JAX `A` and `M` are arrays of JAX, `BsrMatrix`, `LinearOperator`, or functions of a vector; `x`, what it starts
-    from, may be left out; there are no `callback`, `run` and `restart`, and `check_every` has no effect.
+    With a JAX array `b`, `A` and `M` are JAX arrays, `BsrMatrix`, `LinearOperator` or functions of a vector. You may
+    leave out the initial guess `x`. `callback`, `run` and `restart` are refused, and `check_every` has no effect.
 
     Returns:
         The iterations, the norm of the residual, computed anew at the end, and what it was to be (see

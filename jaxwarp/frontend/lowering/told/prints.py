@@ -177,7 +177,10 @@ _SHORT = {"hh": 8, "h": 16}
 
 def _printf(frame: Frame, node: ast.Call) -> type[NoValue]:
     if not node.args or node.keywords:
-        raise KernelTypeError("printf: expected a format and values for it", hint='write printf("%d %g\\n", i, x)')
+        given = f"the keyword argument '{node.keywords[0].arg}'" if node.keywords else "nothing"
+        raise KernelTypeError(
+            f"printf: expected a format and values for it, got {given}", hint='write printf("%d %g\\n", i, x)'
+        )
     text = text_of(frame, node.args[0])
     if text is None:
         raise KernelTypeError(
