@@ -71,7 +71,9 @@ class BlockPrinter(ControlPrinter):
     def arrays(self) -> list[str]:
         """Declarations of the arrays of the kernel's own, after all else is printed."""
         places, names = self.plan.places, self.layout.params
-        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared]
+        shared = self._dynamic() if self.plan.dynamic_bytes else [
+            f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared
+        ]
         scratch = [
             f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
             for (cpp_type, _), name in self._scratch.items()
@@ -82,6 +84,17 @@ class BlockPrinter(ControlPrinter):
             for p, (shape, each) in places.registers.items()
         ]
         return [*shared, *scratch, *copied, *registers]
+
+    def _dynamic(self) -> list[str]:
+        """Declarations of the arrays that lie in shared memory which the launch gives: parts of one array."""
+        places, names = self.plan.places, self.layout.params
+        memory = self.layout.names.outermost("shared_memory")
+        lines, at = [f"extern __shared__ __align__(16) unsigned char {memory}[];"], 0
+        for param in places.shared:
+            array = f"{_type(param)} (&{names[param]})[{places.allocated(param)}]"
+            lines.append(f"{array} = *({array.replace('&' + names[param], '*')})({memory} + {at});")
+            at += places.bytes_of(param)
+        return lines
 
     # Code that all threads run alike
 
