@@ -196,9 +196,9 @@ def _watched(source: str) -> str:
 
 def dynamic_parts(source: str) -> list[tuple[str, int, int, int]]:
     """Return the arrays in shared memory which the launch gives: type, elements, where each begins and ends."""
-    bits = {name: int(re.search(r"\d*$", short)[0] or 8) for short, name in CPP_TYPES.items()}
+    sizes = {name: int(short.lstrip("abcdefghijklmnopqrstuvwxyz") or 8) // 8 for short, name in CPP_TYPES.items()}
     found = [(of, int(count), int(at)) for of, _, count, at in re.findall(_PART, source)]
-    return [(of, count, at, at + count * bits[of] // 8) for of, count, at in found]
+    return [(of, count, at, at + count * sizes[of]) for of, count, at in found]
 
 
 _SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"

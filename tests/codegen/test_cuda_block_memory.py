@@ -127,9 +127,9 @@ def test_a_warning_names_the_tiles_that_there_is_no_room_for() -> None:
     with pytest.warns(PerformanceWarning) as found:
         assert print_cuda(kernel).threads == 1
     assert re.fullmatch(
-        r"kernel k: one CUDA thread does the work of a block, which is slow: its tiles need 130320 bytes of shared memory,"
-        r" and there is room for 100352 on the GPUs that this code is for: 130320 bytes of t \(line \d+\)\. Smaller tiles,"
-        r" or fewer of them, let a block of threads share the work",
+        r"kernel k: one CUDA thread does the work of a block, which is slow: its tiles need 130320 bytes of shared"
+        r" memory, and there is room for 100352 on the GPUs that this code is for: 130320 bytes of t \(line \d+\)\."
+        r" Smaller tiles, or fewer of them, let a block of threads share the work",
         str(found[0].message),
     )
     with warnings.catch_warnings():

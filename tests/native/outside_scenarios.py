@@ -739,7 +739,7 @@ def symmetric(a: wp.array2d(dtype=float)):
     wp.tile_store(a, t + wp.tile_transpose(t), offset=(i * 120, 0))
 
 
-def shared_memory(gpus):
+def large_tiles(gpus):
     """Each device is asked once for what the tiles of a kernel need; graphs have it too."""
     given = np.random.default_rng(1).standard_normal((240, 120)).astype(np.float32)
     expected = given + given.reshape(2, 120, 120).swapaxes(1, 2).reshape(240, 120)
@@ -2030,7 +2030,7 @@ SCENARIOS = [
     reading_waits_once,
     tuning,
     older_drivers,
-    shared_memory,
+    large_tiles,
     graphs,
     captures_that_are_no_graphs,
     maps_and_parts,

@@ -29,7 +29,7 @@ _WORTH = 1.1
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """The most warps and blocks that a multiprocessor holds, and the most KiB of shared memory that a block may have."""
+    """The most warps and blocks that a multiprocessor holds, and the most shared memory of a block, in KiB."""
 
     warps: int
     blocks: int

@@ -144,8 +144,8 @@ def _warn(kernel: Kernel, places: Places, room: int) -> None:
     loc = next((lines[p] for p in largest if p in lines), None)
     warnings.warn_explicit(
         f"kernel {kernel.name}: one CUDA thread does the work of a block, which is slow: its tiles need"
-        f" {places.shared_bytes} bytes of shared memory, and there is room for {room} on the GPUs that this code is for:"
-        f" {', '.join(named)}{more}. Smaller tiles, or fewer of them, let a block of threads share the work",
+        f" {places.shared_bytes} bytes of shared memory, and there is room for {room} on the GPUs that this code is"
+        f" for: {', '.join(named)}{more}. Smaller tiles, or fewer of them, let a block of threads share the work",
         PerformanceWarning,
         loc.file if loc else kernel.name,
         loc.line if loc else 1,

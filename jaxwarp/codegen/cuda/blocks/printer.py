@@ -71,9 +71,9 @@ class BlockPrinter(ControlPrinter):
     def arrays(self) -> list[str]:
         """Declarations of the arrays of the kernel's own, after all else is printed."""
         places, names = self.plan.places, self.layout.params
-        shared = self._dynamic() if self.plan.dynamic_bytes else [
-            f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared
-        ]
+        shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared]
+        if self.plan.dynamic_bytes:
+            shared = self._dynamic()
         scratch = [
             f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
             for (cpp_type, _), name in self._scratch.items()
