@@ -70,6 +70,11 @@ class CudaOptions:
     is_free: bool = False
     shared_bytes: int = SHARED_BYTES
 
+    @property
+    def is_asked(self) -> bool:
+        """Return whether somebody asks for blocks of so many threads."""
+        return not (self.is_free or self.is_tuned or self.bounds) and self is not NO_CUDA_OPTIONS
+
 
 NO_CUDA_OPTIONS = CudaOptions()
 
