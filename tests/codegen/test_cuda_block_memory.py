@@ -10,6 +10,7 @@ from dataclasses import replace
 import hostcuda
 import numpy as np
 import pytest
+from devicecuda import run_device
 from kernels_strategy import same_values
 from tilekit import body_kernel
 
@@ -76,6 +77,15 @@ def test_large_tiles_have_the_values_of_one_thread() -> None:
     hostcuda.compile_host([(kernel, code)], "-O0")
     for got, expected in run_both(kernel, code, [numbers(100)]):
         assert same_values(got, expected), code.source
+
+
+@pytest.mark.gpu
+def test_large_tiles_on_a_gpu() -> None:
+    kernel = made(SEVERAL)
+    expected, got = [numbers(100)], [numbers(100)]
+    interpret(kernel, (1,), expected)
+    run_device(kernel, (1,), got)
+    assert same_values(got[0], expected[0])
 
 
 def test_no_barrier_between_large_tiles_can_be_left_out() -> None:
