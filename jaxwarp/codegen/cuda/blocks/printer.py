@@ -275,7 +275,12 @@ class BlockPrinter(ControlPrinter):
                 yield place
             return
         span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
-        before = self.locals.occupants()
+        before, lane = self.locals.occupants(), self.lane
+        is_divided = len(span.shape) > 1 and not mapping.patch
+        if is_divided and _UNROLLED < mapping.count <= self.unrolled and nest not in self.plan.places.in_turn:
+            # Else the indices of all elements are in registers from one nest to the next.
+            lane = self.locals.names.fresh("lane")
+            self.line(f"const int {lane} = number_of_thread();")
         self.locals.open()
         names, depth = self.locals.names, self.depth
         self._turn = "0"
@@ -295,8 +300,8 @@ class BlockPrinter(ControlPrinter):
             step = f" + {self._turn} * {mapping.threads}" if mapping.count > 1 else ""
             if mapping.in_rows:
                 step = f" * {mapping.count} + {self._turn}"
-            self.line(f"const int {flat} = {self.lane}{step};")
-        indices = mapping.indices(self.lane, self._turn, flat)
+            self.line(f"const int {flat} = {lane}{step};")
+        indices = mapping.indices(lane, self._turn, flat)
         tests = self.bind(
             nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(span.shape)}"]
         )
