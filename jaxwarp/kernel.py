@@ -8,7 +8,7 @@ import itertools
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -431,10 +431,12 @@ class Kernel(PickledByName):
 
         return compile_cpu(self._prepared(types)).text
 
-    def _cuda_code(self, types: Sequence[Any] | None, dim: Any, shapes: Any) -> Any:
-        from jaxwarp.codegen.cuda import code_for, print_cuda
+    def _cuda_code(self, types: Sequence[Any] | None, dim: Any, shapes: Any, arch: int | str | None = None) -> Any:
+        from jaxwarp.codegen.cuda import architecture, code_for, most_shared_bytes, print_cuda
 
         kernel, options = self._prepared(types), self.cuda_options()
+        if arch is not None:
+            options = replace(options, shared_bytes=most_shared_bytes((architecture(arch),), True))
         if dim is None:
             return print_cuda(kernel, options=options)
         grid, extents = extents_of(kernel, dim, shapes or {})
@@ -454,7 +456,7 @@ class Kernel(PickledByName):
         """
         from jaxwarp.codegen.cuda import ptx
 
-        return ptx(self._cuda_code(types, dim, shapes), arch)
+        return ptx(self._cuda_code(types, dim, shapes, arch), arch)
 
     def resources(
         self, arch: int | str = 80, types: Sequence[Any] | None = None, *, dim: Any = None, shapes: Any = None
@@ -466,7 +468,7 @@ class Kernel(PickledByName):
         """
         from jaxwarp.codegen.cuda import resources
 
-        return resources(self._cuda_code(types, dim, shapes), arch)
+        return resources(self._cuda_code(types, dim, shapes, arch), arch)
 
     def roofline(
         self,

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.codegen.cuda import compile_cuda, print_cuda
+from jaxwarp.codegen.cuda import CudaCode, compile_cuda, print_cuda
 from jaxwarp.ir.kernel import Kernel
 
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _BLOCK = 128
 
 
@@ -21,8 +22,7 @@ def run_device(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray
     """Launches a prepared kernel on host arrays, in place: copies them there and back."""
     code = print_cuda(kernel, index_bits, CudaOptions(_BLOCK))
     (entry,) = compile_cuda(code, (_driver().architecture,))
-    total, block = math.prod(grid) * code.threads, code.options.block
-    _driver().launch(entry.code, code.symbol, grid, buffers, code.geometry, index_bits, total, block)
+    _driver().launch(entry.code, code, grid, buffers)
 
 
 @functools.cache
@@ -49,29 +49,22 @@ class _Driver:
         status = getattr(self.cuda, function)(*args)
         assert status == 0, f"{function} failed with CUDA error {status}"
 
-    def launch(
-        self,
-        cubin: bytes,
-        symbol: str,
-        grid: Sequence[int],
-        buffers: Sequence[np.ndarray],
-        geometry: Sequence[tuple[int, int]],
-        index_bits: int,
-        total: int,
-        block: int,
-    ) -> None:
+    def launch(self, cubin: bytes, code: CudaCode, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
+        total, block, shared = math.prod(grid) * code.threads, code.options.block, code.shared_bytes
         self.call("cuCtxSetCurrent", self.context)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, code.symbol.encode())
+        if shared:
+            self.call("cuFuncSetAttribute", function, _SHARED_BYTES, shared)
         pointers = [self.upload(b) for b in buffers]
-        width = ctypes.c_int32 if index_bits == 32 else ctypes.c_int64
-        extents = [grid[axis] if number < 0 else buffers[number].shape[axis] for number, axis in geometry]
+        width = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
+        extents = [grid[axis] if number < 0 else buffers[number].shape[axis] for number, axis in code.geometry]
         numbers = [width(n) for n in (*extents, total)]
         values = [*pointers, *numbers]
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.cast(ctypes.byref(v), ctypes.c_void_p) for v in values))
         blocks = max(1, -(-total // block))
-        self.call("cuLaunchKernel", function, blocks, 1, 1, block, 1, 1, 0, None, arguments, None)
+        self.call("cuLaunchKernel", function, blocks, 1, 1, block, 1, 1, shared, None, arguments, None)
         self.call("cuCtxSynchronize")
         for pointer, buffer in zip(pointers, buffers, strict=True):
             if buffer.size:

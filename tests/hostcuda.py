@@ -187,13 +187,23 @@ def _compile(unit: str, flags: tuple[str, ...], folder: Path, library: Path) -> 
 
 def _watched(source: str) -> str:
     """The text with tiles in shared memory as arrays that see races."""
-    names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, source))
     helpers, kernel, text = source.partition('extern "C" __global__')
+    text = re.sub(_PART, r"alignas(16) __shared__ \1 \2[\3];", re.sub(_DYNAMIC, "", text))
+    names = dict.fromkeys(name for _, name, _ in re.findall(_SHARED, text))
     texts = re.sub(_SHARED, r"static fibers::Shared<\1, \3> \2;", text).splitlines()
     return helpers + kernel + "\n".join(functools.reduce(_accessed, names, line) for line in texts)
 
 
+def dynamic_parts(source: str) -> list[tuple[str, int, int, int]]:
+    """Return the arrays in shared memory which the launch gives: type, elements, where each begins and ends."""
+    sizes = {name: int(short.lstrip("abcdefghijklmnopqrstuvwxyz") or 8) // 8 for short, name in CPP_TYPES.items()}
+    found = [(of, int(count), int(at)) for of, _, count, at in re.findall(_PART, source)]
+    return [(of, count, at, at + count * sizes[of]) for of, count, at in found]
+
+
 _SHARED = r"alignas\(16\) __shared__ ([\w ]+) (\w+)\[(\d+)\];"
+_DYNAMIC = r"extern __shared__ __align__\(16\) unsigned char \w+\[\];"
+_PART = r"(\w[\w ]*) \(&(\w+)\)\[(\d+)\] = \*\(\1 \(\*\)\[\3\]\)\(\w+ \+ (\d+)\);"
 
 
 def _accessed(line: str, name: str) -> str:

@@ -40,7 +40,7 @@ def everywhere(
         hostcuda.run_host(prepare(ir, fma=False), (blocks,), host)
         _same(found, host, rtol, atol, "CUDA text on the host")
     held = [wp.array(a, dtype=arg.annotation.dtype) for a, arg in zip(given, kernel.arguments, strict=True)]
-    wp.launch_tiled(kernel, dim=blocks, inputs=held, block_dim=32)
+    wp.launch_tiled(kernel, dim=blocks, inputs=held)
     _same(found, [a.numpy() for a in held], rtol, atol, "launch_tiled")
     return found
 

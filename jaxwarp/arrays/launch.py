@@ -25,6 +25,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.kernel import Kernel
 from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.launches.arguments.leaves import spread
+from jaxwarp.launches.lanes import warn_of_lanes
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.gpu.scope import device_of
@@ -114,7 +115,8 @@ def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **
 
     Args:
         dim: blocks along each axis.
-        block_dim: what Warp takes for its GPUs; has no effect.
+        block_dim: what Warp takes for its GPUs; has no effect. There is a warning if the kernel names the threads of
+            a block, and this is not 1.
     """
     known = block_dim is None or (isinstance(block_dim, numbers.Integral) and not isinstance(block_dim, bool))
     if not known or (block_dim is not None and block_dim < 1):
@@ -122,7 +124,12 @@ def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **
             f"launch_tiled: block_dim must be a positive integer, got {block_dim!r}", hint="leave it out"
         )
     blocks = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    return launch.__wrapped__(kernel, (*blocks, 1), *args, **options)  # pyright: ignore[reportFunctionMemberAccess]
+    made = launch.__wrapped__(kernel, (*blocks, 1), *args, **options)  # pyright: ignore[reportFunctionMemberAccess]
+    if block_dim is not None:
+        for known in (kernel.found, *(other.found for other in kernel.found.given.values())):
+            for specialized in known.specialized.values():
+                warn_of_lanes(specialized, int(block_dim), len(blocks))
+    return made
 
 
 class Bounds(NamedTuple):

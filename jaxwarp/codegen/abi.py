@@ -35,6 +35,12 @@ PACK_BYTES = 16
 DEFAULT_BLOCK = 256
 """Threads of a CUDA block, where a launch does not say."""
 
+SHARED_BYTES = 99 * 1024
+"""Shared memory that a block may have on every GPU of compute capability 8.0 and later."""
+
+STATIC_SHARED_BYTES = 48 * 1024
+"""Shared memory that a block may have without asking the driver for more."""
+
 
 @dataclass(frozen=True)
 class CudaOptions:
@@ -50,6 +56,7 @@ class CudaOptions:
         grid_stride: whether there is a loop over threads, so that fewer blocks than it takes will do.
         is_tuned: `block` is for launches that were not measured (codegen/tuned.py).
         is_free: nobody said `block`; the registers of the code may tell a better one (codegen/cuda/occupancy.py).
+        shared_bytes: the most shared memory that a block may have on the GPUs that the code is for.
     """
 
     block: int = DEFAULT_BLOCK
@@ -61,6 +68,12 @@ class CudaOptions:
     grid_stride: bool = True
     is_tuned: bool = False
     is_free: bool = False
+    shared_bytes: int = SHARED_BYTES
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether somebody asks for blocks of so many threads."""
+        return not (self.is_free or self.is_tuned or self.bounds) and self is not NO_CUDA_OPTIONS
 
 
 NO_CUDA_OPTIONS = CudaOptions()
@@ -115,6 +128,7 @@ class LaunchCode:
         block: on GPUs, threads per block.
         max_blocks: on GPUs, how many blocks a launch has at most.
         index_bits: the width of its run-time integers on GPUs.
+        shared_bytes: on GPUs, the dynamic shared memory of a block.
     """
 
     symbol: str
@@ -130,6 +144,7 @@ class LaunchCode:
     block: int = DEFAULT_BLOCK
     max_blocks: int = 1
     index_bits: int = 64
+    shared_bytes: int = 0
 
     def integers(self, shapes: Sequence[Sequence[int]]) -> list[int]:
         """Return the run-time integers for arrays of these shapes, of which nobody has copies."""
@@ -177,6 +192,7 @@ class LaunchAttributes:
     block: int
     max_blocks: int
     index_bits: int
+    shared_bytes: int
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def grammar() -> str:
 
 
 def _production(cls: type, start: str) -> str:
-    hidden = ("loc", "sizes", "tiles")  # what is no part of what a kernel computes
+    hidden = ("loc", "sizes", "tiles", "lanes")  # what is no part of what a kernel computes
     listed = ", ".join(f"{f.name}: {_of_grammar(str(f.type))}" for f in fields(cls) if f.name not in hidden)
     said = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
     return f"{start}{cls.__name__}({listed})\n" + textwrap.indent(textwrap.fill(said, 108), " " * 8)

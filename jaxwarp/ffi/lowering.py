@@ -43,6 +43,7 @@ def call_attributes(
         block=code.block,
         max_blocks=code.max_blocks,
         index_bits=code.index_bits,
+        shared_bytes=code.shared_bytes,
     )
     return attributes_of(declared)
 

@@ -21,8 +21,9 @@ from jaxwarp.frontend.lowering.tiles.thread_dependence import ThreadDependence
 from jaxwarp.frontend.lowering.told import failures, prints
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
-from jaxwarp.ir.kernel import Kernel, TileUse
+from jaxwarp.ir.kernel import Kernel, LaneUse, TileUse
 from jaxwarp.ir.nodes import walk
+from jaxwarp.ir.rows import count_uses
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import Absent, Aggregate, Array, Scalar
 
@@ -87,7 +88,17 @@ def _lower(
     kernel = without_needless(kernel, context.from_end)
     used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
     own = tuple(p for p in context.locals if p in used)
-    return verify(replace(kernel, locals=own, sizes=tuple(context.sizes), tiles=tiles))
+    lanes = (*context.lanes, *_lane_indices(kernel, context.tid))
+    return verify(replace(kernel, locals=own, sizes=tuple(context.sizes), tiles=tiles, lanes=lanes))
+
+
+def _lane_indices(kernel: Kernel, tid: tuple[int, Loc] | None) -> tuple[LaneUse, ...]:
+    """Return the use of the last of several indices, which is a lane in launches of blocks."""
+    if tid is None or tid[0] < 2:
+        return ()
+    axis, uses = tid[0] - 1, count_uses(kernel)
+    is_used = any(isinstance(op, ir.Tid) and op.axis == axis and uses[op.result] for op in walk(kernel.body))
+    return (LaneUse("the last index of tid()", tid[1], axis),) if is_used else ()
 
 
 def _tile_uses(kernel: Kernel, windows: Sequence[Window]) -> tuple[TileUse, ...]:

@@ -40,6 +40,20 @@ class TileUse:
 
 
 @dataclass(frozen=True, eq=False)
+class LaneUse:
+    """The place where a kernel names the threads of a block that work on a tile.
+
+    Attributes:
+        what: the call, or the index of `tid()`.
+        axis: of an index, which one it is: a lane only if the launch adds this axis to its blocks.
+    """
+
+    what: str
+    loc: Loc | None
+    axis: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: a value. Its identity in caches is `digest`."""
 
@@ -53,6 +67,8 @@ class Kernel:
     sizes: tuple[SizeUse, ...] = ()
     # What decides about launches whose dimensions nobody gives, likewise.
     tiles: tuple[TileUse, ...] = ()
+    # What another number of threads of a block would change, likewise.
+    lanes: tuple[LaneUse, ...] = ()
 
     @cached_property
     def digest(self) -> str:

@@ -165,13 +165,15 @@ def _of_arrays(geometry: Geometry, flat: Flat | None) -> Geometry:
 
 
 def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
-    from jaxwarp.codegen.cuda import choose_block, code_for
+    from jaxwarp.codegen.cuda import choose_block, code_for, most_shared_bytes
     from jaxwarp.codegen.cuda.blocks.plan import MOST_THREADS, has_tiles
 
     zeros = _to_clear(key, kernel, key.grid)
     threads = (*key.grid, MOST_THREADS) if has_tiles(kernel) else key.grid
     bits = index_bits_of(threads, key.shapes)
-    text = code_for(kernel, key.grid, key.shapes, bits, key.options, key.is_aligned, zeros, dict(key.numbers))
+    are_all = bool(gpus.architectures) and not gpus.is_for_export
+    options = replace(key.options, shared_bytes=most_shared_bytes(gpus.architectures or _targets(gpus)[0], are_all))
+    text = code_for(kernel, key.grid, key.shapes, bits, options, key.is_aligned, zeros, dict(key.numbers))
     entries, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
     lanes = (text.threads,) if text.threads > 1 else ()
     return LaunchCode(
@@ -185,6 +187,7 @@ def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
         block=choose_block(text, [(e.arch, e.code) for e in entries if e.kind == CUBIN]),
         max_blocks=text.most_blocks,
         index_bits=bits,
+        shared_bytes=text.shared_bytes,
     )
 
 

@@ -108,6 +108,7 @@ class CudaLaunch:
 
     def __init__(self, driver: Driver, code: LaunchCode, key: CodeKey):
         self._function = _load(driver, code.entries[0].code, code.symbol)
+        self._shared_bytes = code.shared_bytes
         threads = math.prod(code.grid)
         # Of launches that are under way, each has its own.
         self._parameters: list[_Parameters] = []
@@ -139,6 +140,8 @@ class CudaLaunch:
     def run_on(self, scope: CudaScope, parameters: _Parameters) -> bool:
         """Queue it on the stream of the scope, with these parameters. Return True."""
         made, stream = scope.ready(), scope.stream
+        if self._shared_bytes:
+            _permit(made, self._function, scope.device_ordinal, self._shared_bytes)
         config = self._configs.get(stream) or self._configured(made, stream)
         made.call("LaunchKernelEx", config, self._function, parameters.address, 0, what=self._what)
         return True
@@ -147,6 +150,7 @@ class CudaLaunch:
         config = made.types.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = self._blocks, 1, 1
         config.blockDimX, config.blockDimY, config.blockDimZ = self._block, 1, 1
+        config.sharedMemBytes = self._shared_bytes
         config.hStream = stream
         if len(self._configs) >= _MOST_STREAMS:
             self._configs.clear()
@@ -175,3 +179,15 @@ def _load(made: Driver, binary: bytes, symbol: str) -> int:
             kernel = int(made.call("LibraryGetKernel", library, symbol.encode(), what=f" of '{symbol}'"))
             _kernels[binary, symbol] = kernel
         return kernel
+
+
+_permitted: set[tuple[int, int]] = set()  # kernels and numbers of devices
+
+
+def _permit(made: Driver, kernel: int, ordinal: int, shared_bytes: int) -> None:
+    """Let blocks of a kernel have more dynamic shared memory on a device than every kernel may have."""
+    if (kernel, ordinal) not in _permitted:
+        attribute = made.types.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        handle, device = made.types.CUkernel(kernel), made.call("DeviceGet", ordinal)
+        made.call("KernelSetAttribute", attribute, shared_bytes, handle, device)
+        _permitted.add((kernel, ordinal))

@@ -180,6 +180,11 @@ cuda::Kernel CudaLaunch::KernelFor(int ordinal) {
   const cuda::CurrentContext current(driver, context.get());
   cuda::Function function = nullptr;
   driver.Require(driver.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  if (plan_.shared_bytes != 0) {
+    const auto bytes = static_cast<int>(plan_.shared_bytes);
+    driver.Require(driver.KernelSetAttribute(cuda::kMostDynamicSharedBytes, bytes, kernel, device),
+                   "cuKernelSetAttribute of " + std::to_string(bytes) + " bytes of shared memory");
+  }
   slot.store(kernel, std::memory_order_release);
   return kernel;
 }
@@ -198,8 +203,8 @@ void CudaLaunch::Enqueue(const Frame* frame, int ordinal, cuda::Stream stream) {
     driver.Require(driver.MemsetD8Async(address, 0, bytes, stream), "cuMemsetD8Async");
   }
   if (blocks == 0) return;
-  const cuda::LaunchConfig config{
-      {static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(plan.block), 1, 1}, 0, stream, nullptr, 0};
+  const cuda::LaunchConfig config{{static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(plan.block), 1, 1},
+                                  static_cast<unsigned>(plan.shared_bytes), stream, nullptr, 0};
   const auto launch_with = plan.index_bits == 32 ? LaunchWith<int32_t> : LaunchWith<int64_t>;
   driver.Require(launch_with(driver, config, kernel, launch), "cuLaunchKernelEx");
 }

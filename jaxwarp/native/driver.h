@@ -38,6 +38,7 @@ constexpr unsigned kStreamNonBlocking = 1;  // CUstream_flags
 constexpr int kCaptureThreadLocal = 1;      // CUstreamCaptureMode
 constexpr int kCaptureNone = 0;             // CUstreamCaptureStatus
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // CUdevice_attribute
+constexpr int kMostDynamicSharedBytes = 8;                                 // CUfunction_attribute
 constexpr int kErrorLogBuffer = 5, kErrorLogBufferSize = 6;                // CUjit_option
 
 // The driver's functions by their names in the CUDA documentation, less the prefix "cu", each with the version of the
@@ -57,6 +58,7 @@ constexpr int kErrorLogBuffer = 5, kErrorLogBufferSize = 6;                // CU
      const int* library_options, void* const* library_values, unsigned library_option_count))                    \
   F(LibraryGetKernel, 12000, (Kernel*, Library, const char* name))                                               \
   F(KernelGetFunction, 12000, (Function*, Kernel))                                                               \
+  F(KernelSetAttribute, 12000, (int attribute, int value, Kernel, Device))                                       \
   F(MemsetD8Async, 3020, (DevicePointer, unsigned char value, size_t bytes, Stream))                             \
   F(MemsetD16Async, 3020, (DevicePointer, unsigned short value, size_t count, Stream))                           \
   F(MemsetD32Async, 3020, (DevicePointer, unsigned value, size_t count, Stream))                                 \

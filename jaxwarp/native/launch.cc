@@ -150,6 +150,7 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
   } else {
     plan.block = attrs.Integer("block", 1, 1024);
     plan.blocks = attrs.Integer("blocks", 1, INT32_MAX);  // a one-dimensional grid has no more
+    plan.shared_bytes = attrs.IntegerOr("shared_bytes", 0, INT32_MAX, 0);
     plan.index_bits = attrs.Integer("index_bits", 32, 64);
     if (plan.index_bits != 32 && plan.index_bits != 64) RefuseInvalid("attribute 'index_bits' is neither 32 nor 64");
   }

@@ -73,7 +73,7 @@ struct Plan {
   std::vector<int64_t> buffers, ranks, grid, zero;
   std::vector<BufferAxis> grid_from, geometry;
   Cutting cutting;
-  int64_t block = 0, blocks = 0, index_bits = 0;
+  int64_t block = 0, blocks = 0, index_bits = 0, shared_bytes = 0;
   Copies copies;
   Reports reports;
 

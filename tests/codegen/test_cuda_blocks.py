@@ -395,12 +395,6 @@ def test_small_tiles_have_one_thread() -> None:
     assert print_cuda(prepare(body_kernel("m: wp.array2d[float]", factor).specialize())).threads == 1
 
 
-def test_large_tiles_have_one_thread() -> None:
-    """Shared memory is less than what a thread may have of its own."""
-    body = "t = wp.tile_load(m, shape=(128, 128))\nwp.tile_store(m, t + wp.tile_transpose(t))"
-    assert print_cuda(prepare(body_kernel("m: wp.array2d[float]", body).specialize())).threads == 1
-
-
 def test_a_launch_counts_the_threads_of_blocks() -> None:
     """Handlers launch as many blocks as the launch has threads: its grid has one more extent."""
     twice = "wp.tile_store(x, wp.tile_load(x, shape=96, offset=i * 96) * 2.0, i * 96)"

@@ -221,6 +221,25 @@ def no_more_blocks_than_the_kernel_wants(cuda):
     assert "grid 4 1 1 block 32 1 1" in cuda.log()[-1]
 
 
+def blocks_may_have_more_shared_memory(cuda):
+    cuda.instantiate(zero=[], shared_bytes=100_000)
+    cuda.initialize()
+    assert cuda.log()[-1] == "shared 100000 of kernel 1001 on 100"
+    for _ in range(2):
+        cuda.initialize()
+        cuda.execute()
+        (line,) = cuda.log()
+        assert line.startswith("launch 1001 grid 6 1 1 block 256 1 1 shared 100000 stream "), line
+    cuda.initialize(device=1)
+    assert cuda.log()[-1] == "shared 100000 of kernel 1002 on 101"
+    cuda.instantiate(context=2, shared_bytes=100_000)
+    cuda.driver.fake_fail(b"cuKernelSetAttribute")
+    what = "cuKernelSetAttribute of 100000 bytes of shared memory"
+    assert f"jaxwarp: kernel 'saxpy': {what} failed" in cuda.refusal(cuda.initialize, context=2)
+    cuda.driver.fake_fail(b"")
+    assert "attribute 'shared_bytes'" in cuda.refusal(cuda.instantiate, context=3, shared_bytes=-1)
+
+
 def driver_errors_name_the_kernel(cuda):
     why = "failed: CUDA_ERROR_UNKNOWN (unknown error)"
     cuda.instantiate(context=1)
@@ -295,6 +314,7 @@ SCENARIOS = [
     indices_stay_below_32_bits,
     huge_launches_use_the_largest_grid,
     no_more_blocks_than_the_kernel_wants,
+    blocks_may_have_more_shared_memory,
     driver_errors_name_the_kernel,
     damaged_images_are_refused,
     launch_sizes_are_checked,

@@ -129,6 +129,15 @@ static int GetFunction(void **function, void *kernel) {
   *function = (void *)1;
   return fails("cuKernelGetFunction");
 }
+// Shared memory that blocks of a kernel may have: what fits without asking, or what was asked for.
+static int permitted[1 << 10];
+static int SetAttribute(int attribute, int value, void *kernel, int device) {
+  intptr_t library = (intptr_t)kernel - 1000;
+  if (attribute != 8 || library < 0 || library >= 1 << 10) return 1;
+  say("shared %d of kernel %d on %d\n", value, (int)(intptr_t)kernel, device);
+  permitted[library] = value;
+  return fails("cuKernelSetAttribute");
+}
 static int Memset(uint64_t address, unsigned char value, size_t bytes, void *stream) {
   put(stream, "memset %llx %d %llu\n", (unsigned long long)address, value, (unsigned long long)bytes);
   return fails("cuMemsetD8Async");
@@ -146,10 +155,13 @@ static int Memcpy(uint64_t to, uint64_t from, size_t bytes, void *stream) {
   return fails("cuMemcpyDtoDAsync");
 }
 static int Launch(const Config *c, void *function, void **parameters, void **extra) {
-  if (extra != 0 || c->attributes != 0 || c->count != 0 || c->shared != 0) return 1;
+  if (extra != 0 || c->attributes != 0 || c->count != 0) return 1;
+  if (c->shared && (int)c->shared > permitted[(intptr_t)function - 1000]) return 1;
   char text[LONGEST];
-  int at = snprintf(text, sizeof text, "launch %d grid %u %u %u block %u %u %u:", (int)(intptr_t)function, c->grid[0],
+  int at = snprintf(text, sizeof text, "launch %d grid %u %u %u block %u %u %u", (int)(intptr_t)function, c->grid[0],
                     c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2]);
+  if (c->shared) at += snprintf(text + at, sizeof text - at, " shared %u", c->shared);
+  at += snprintf(text + at, sizeof text - at, ":");
   for (size_t i = 0; signature[i]; ++i) {
     char *end = text + at;
     size_t room = sizeof text - at;
@@ -252,6 +264,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
       {"cuDeviceGet", DeviceGet}, {"cuDeviceGetAttribute", DeviceGetAttribute},
       {"cuDevicePrimaryCtxRetain", PrimaryRetain}, {"cuDevicePrimaryCtxRelease", PrimaryRelease},
       {"cuCtxPushCurrent", Push}, {"cuCtxPopCurrent", Pop}, {"cuLibraryLoadData", LibraryLoad},
+      {"cuKernelSetAttribute", SetAttribute},
       {"cuLibraryGetKernel", GetKernel}, {"cuKernelGetFunction", GetFunction}, {"cuMemsetD8Async", Memset},
       {"cuLaunchKernelEx", Launch}, {"cuMemsetD16Async", Memset16}, {"cuMemsetD32Async", Memset32},
       {"cuMemcpyDtoDAsync", Memcpy}, {"cuStreamCreate", StreamCreate}, {"cuStreamDestroy", StreamDestroy},

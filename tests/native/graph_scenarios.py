@@ -22,6 +22,7 @@ KERNEL = {
     "block": 256,
     "blocks": 2**31 - 1,
     "index_bits": 32,
+    "shared_bytes": 0,
 }
 # Views: the operand; the result; the scratch buffer; 4 elements of the result from the second on.
 VIEWS = [0, 0, -1, 1, 0, -1, 2, 0, -1, 1, 4, 1, 4]
@@ -111,6 +112,15 @@ def captured_once_and_replayed(graphs):
     assert graphs.cuda.log() == ["destroy 1"]
     assert not any(graphs.live().values())
     assert graphs.numbers()["live_graphs"] == 0
+
+
+def graphs_have_the_shared_memory_of_their_launches(graphs):
+    graphs.make(shared_bytes=90_000)
+    graphs.initialize()
+    assert graphs.cuda.log()[-1] == "shared 90000 of kernel 1001 on 100"
+    for found in (graphs.ran()[1:], graphs.ran()):
+        assert found[2].startswith("launch 1001 grid 1 1 1 block 256 1 1 shared 90000: ")
+        assert not any(line.startswith("shared") for line in found)
 
 
 def code_is_loaded_before_the_capture(graphs):
@@ -317,6 +327,7 @@ def a_driver_that_recovers(graphs):
 
 SCENARIOS = [
     captured_once_and_replayed,
+    graphs_have_the_shared_memory_of_their_launches,
     code_is_loaded_before_the_capture,
     other_buffers_and_extents_have_graphs_of_their_own,
     the_stream_is_no_part_of_the_key,

@@ -732,6 +732,39 @@ def maps_and_parts(gpus):
     assert host.list() == [13.0, 9.0, 13.0, 21.0]
 
 
+@wp.kernel
+def symmetric(a: wp.array2d(dtype=float)):
+    i = wp.tid()
+    t = wp.tile_load(a, shape=(120, 120), offset=(i * 120, 0))
+    wp.tile_store(a, t + wp.tile_transpose(t), offset=(i * 120, 0))
+
+
+def large_tiles(gpus):
+    """Each device is asked once for what the tiles of a kernel need; graphs have it too."""
+    given = np.random.default_rng(1).standard_normal((240, 120)).astype(np.float32)
+    expected = given + given.reshape(2, 120, 120).swapaxes(1, 2).reshape(240, 120)
+    needed = 120 * 121 * 4
+    for device in ("cuda:0", "cuda:1"):
+        a = wp.array(given, dtype=float, device=device)
+        gpus.log()
+        for _ in range(3):
+            a.assign(given)
+            wp.launch_tiled(symmetric, dim=2, inputs=[a], device=device)
+        np.testing.assert_array_equal(a.numpy(), expected)
+        with wp.ScopedCapture(device) as capture:
+            for _ in range(2):
+                wp.launch_tiled(symmetric, dim=2, inputs=[a], device=device)
+        for _ in range(3):
+            a.assign(given)
+            wp.capture_launch(capture.graph)
+            np.testing.assert_array_equal(a.numpy(), 2.0 * expected)
+        found = gpus.log()
+        assert len([line for line in found if line.startswith("shared")]) == 1, found
+        launches = [line for line in found if line.startswith("launch")]
+        assert launches, found
+        assert all(f" block 512 shared {needed} stream " in line for line in launches), found
+
+
 def graphs(gpus):
     """Captures of work on one GPU are graphs of the driver, from the second launch on."""
     x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
@@ -1997,6 +2030,7 @@ SCENARIOS = [
     reading_waits_once,
     tuning,
     older_drivers,
+    large_tiles,
     graphs,
     captures_that_are_no_graphs,
     maps_and_parts,

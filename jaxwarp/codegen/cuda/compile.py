@@ -67,13 +67,14 @@ def resources(kernel: Kernel | CudaCode, arch: int | str) -> Resources:
     Raises:
         KernelValueError, CompileError: as `compile_cuda`.
     """
-    log = _compile_unspilled(_printed(kernel), architecture(arch)).log
+    code = _printed(kernel)
+    log = _compile_unspilled(code, architecture(arch)).log
     return Resources(
         registers=_reported(r"Used (\d+) registers", log, required=True),
         spill_stores=_reported(r"(\d+) bytes spill stores", log, required=True),
         spill_loads=_reported(r"(\d+) bytes spill loads", log, required=True),
         stack=_reported(r"(\d+) bytes stack frame", log, required=True),
-        shared=_reported(r"(\d+) bytes smem", log),
+        shared=_reported(r"(\d+) bytes smem", log) + code.shared_bytes,
     )
 
 

@@ -62,6 +62,7 @@ class CudaCode:
         grid: the launch that it is for, if it is known; not always the one that was asked for.
         takes_any_block: whether blocks may be smaller than those it is made for.
         threads: of CUDA for each thread of the launch; more than one are a block, see docs/design/0074.
+        shared_bytes: the dynamic shared memory of a block.
     """
 
     symbol: str
@@ -75,6 +76,7 @@ class CudaCode:
     grid: tuple[int, ...] = ()
     takes_any_block: bool = False
     threads: int = 1
+    shared_bytes: int = 0
 
 
 @with_deep_stack
@@ -105,7 +107,7 @@ def print_cuda(
     name = symbol(kernel.name)
     functions = Functions(kernel, options.fast_math)
     names = Names({name, "trips", "range_count", *PRELUDE, *functions.names, *_called(kernel)})
-    block = plan_block(kernel)
+    block = plan_block(kernel, options.shared_bytes)
     kernel = block.kernel if block else kernel
     plan = ReductionPlan() if block else plan_reductions(kernel, count_uses(kernel), grid or ())
     is_once = not options.grid_stride and plan.is_empty and not block
@@ -138,6 +140,7 @@ def print_cuda(
         tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
         plan.is_empty and not block,
         block.threads if block else 1,
+        block.dynamic_bytes if block else 0,
     )
 
 

@@ -9,9 +9,10 @@ Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capabi
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.codegen.abi import SHARED_BYTES, STATIC_SHARED_BYTES
 from jaxwarp.codegen.cuda.emit import CudaCode
 
 _WARP = 32
@@ -28,24 +29,41 @@ _WORTH = 1.1
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """The most warps and blocks that a multiprocessor holds."""
+    """The most warps and blocks that a multiprocessor holds, and the most shared memory of a block, in KiB."""
 
     warps: int
     blocks: int
+    shared: int
 
 
 _LIMITS = {
-    75: OccupancyLimits(32, 16),
-    80: OccupancyLimits(64, 32),
-    86: OccupancyLimits(48, 16),
-    87: OccupancyLimits(48, 16),
-    89: OccupancyLimits(48, 24),
-    90: OccupancyLimits(64, 32),
-    100: OccupancyLimits(64, 32),
-    103: OccupancyLimits(64, 32),
-    120: OccupancyLimits(48, 24),
-    121: OccupancyLimits(48, 24),
+    75: OccupancyLimits(32, 16, 64),
+    80: OccupancyLimits(64, 32, 163),
+    86: OccupancyLimits(48, 16, 99),
+    87: OccupancyLimits(48, 16, 163),
+    89: OccupancyLimits(48, 24, 99),
+    90: OccupancyLimits(64, 32, 227),
+    100: OccupancyLimits(64, 32, 227),
+    103: OccupancyLimits(64, 32, 227),
+    120: OccupancyLimits(48, 24, 99),
+    121: OccupancyLimits(48, 24, 99),
 }
+
+
+def most_shared_bytes(archs: Collection[int], are_all: bool) -> int:
+    """The most shared memory that a block may have on every GPU that code for some architectures runs on.
+
+    Args:
+        archs: of the code.
+        are_all: whether it runs on these alone; else also on newer ones, which may have less.
+    """
+    newer = [] if are_all else [arch for arch in _LIMITS if arch > min(archs)]
+    return min(_shared_bytes(arch) for arch in (*archs, *newer))
+
+
+def _shared_bytes(arch: int) -> int:
+    limits = _LIMITS.get(arch)
+    return limits.shared * 1024 if limits else SHARED_BYTES if arch > min(_LIMITS) else STATIC_SHARED_BYTES
 
 
 def choose_block(code: CudaCode, binaries: Sequence[tuple[int, bytes]]) -> int:

@@ -82,6 +82,21 @@ template <class T> INLINE T lane_value(T a, int lane) {
 }
 """,
 )
+# The compiler takes it for another number at each call, and finds anew what follows from it.
+_helper(
+    "number_of_thread",
+    """
+INLINE int number_of_thread() {
+#ifdef __CUDACC_RTC__
+    int number;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+    return number;
+#else
+    return threadIdx.x;
+#endif
+}
+""",
+)
 _helper(
     "total_of_warp",
     """

@@ -49,7 +49,7 @@ from jaxwarp.frontend.text.refused import refusal
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.kernel import SizeUse
+from jaxwarp.ir.kernel import LaneUse, SizeUse
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Aggregate, Array, Scalar, Struct, StructField, element_scalar, int32, int64, struct_of
 
@@ -154,6 +154,8 @@ class Context:
     sizes: list[SizeUse] = field(default_factory=list)
     # Parts of parameters that are loaded or stored as tiles.
     windows: list[Window] = field(default_factory=list)
+    # Where threads of a block are named.
+    lanes: list[LaneUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
     # Where ids are looked up; None: the launch has no tables.
     ids: StructValue | None = None

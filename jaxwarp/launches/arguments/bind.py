@@ -21,6 +21,7 @@ from jaxwarp.launches.arguments.argument import CallParameter, Given
 from jaxwarp.launches.arguments.converters import Convert, make_converter
 from jaxwarp.launches.arguments.dims import format_shape
 from jaxwarp.launches.arguments.generics import resolve_element
+from jaxwarp.launches.lanes import warn_of_lanes
 from jaxwarp.launches.modes import debug_for, mode_of
 from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec, fit_grid, intern_kernel, is_static
 from jaxwarp.passes.checks.out_of_range import require_in_range
@@ -111,6 +112,8 @@ def bind(
     _require_one_shape(kernel, shapes)
     _require_named_axes(kernel, shapes, roles)
     fitted, grid = fit_grid(specialized, extents)
+    if options.cuda.is_asked:
+        warn_of_lanes(specialized, options.cuda.block)
     require_sizes_fit(specialized, shapes)
     require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
     debug = debug_for(fitted, mode_of(kernel) if options.mode is None else options.mode)

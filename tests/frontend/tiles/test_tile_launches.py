@@ -35,11 +35,11 @@ def numbers(*shape: int) -> np.ndarray:
 
 def test_recorded_and_captured_launches():
     a, out = wp.array(numbers(8, 4)), wp.zeros((8, 4), dtype=float)
-    command = wp.launch_tiled(rows, dim=[2], inputs=[a], outputs=[out], block_dim=32, record_cmd=True)
+    command = wp.launch_tiled(rows, dim=[2], inputs=[a], outputs=[out], record_cmd=True)
     command.launch()
     np.testing.assert_allclose(out.numpy(), expected(a.numpy()), rtol=1e-5)
     with wp.ScopedCapture() as capture:
-        wp.launch_tiled(rows, dim=2, inputs=[a], outputs=[out], block_dim=32)
+        wp.launch_tiled(rows, dim=2, inputs=[a], outputs=[out])
     a.assign(numbers(8, 4))
     wp.capture_launch(capture.graph)
     np.testing.assert_allclose(out.numpy(), expected(a.numpy()), rtol=1e-5)
@@ -50,7 +50,7 @@ def test_a_tape_goes_back():
     out = wp.zeros((8, 4), dtype=float, requires_grad=True)
     weights = numbers(8, 4)
     with wp.Tape() as tape:
-        wp.launch_tiled(rows, dim=2, inputs=[a], outputs=[out], block_dim=32)
+        wp.launch_tiled(rows, dim=2, inputs=[a], outputs=[out])
     tape.backward(grads={out: wp.array(weights)})
     wanted = jax.grad(lambda a: (expected(a) * weights).sum())(a.numpy())
     np.testing.assert_allclose(a.grad.numpy(), wanted, rtol=1e-5)

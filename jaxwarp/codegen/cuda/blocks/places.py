@@ -69,7 +69,11 @@ class Places:
 
     @property
     def shared_bytes(self) -> int:
-        return sum(-(-self.allocated(p) * p.dtype.bytes // 16) * 16 for p in self.shared)
+        return sum(map(self.bytes_of, self.shared))
+
+    def bytes_of(self, param: Param) -> int:
+        """Return the bytes that an array takes in shared memory, of which others begin at multiples of 16."""
+        return -(-self.allocated(param) * param.dtype.bytes // 16) * 16
 
     def allocated(self, param: Param) -> int:
         """Return the elements that an array takes in shared memory, with what is between its rows."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jaxwarp.analysis.loops.nests import MANY_TRIPS, Nest, Nests
+from jaxwarp.codegen.abi import SHARED_BYTES, STATIC_SHARED_BYTES
 from jaxwarp.codegen.cuda.blocks.barriers import barriers
 from jaxwarp.codegen.cuda.blocks.forwards import forwards
 from jaxwarp.codegen.cuda.blocks.matrices import matrix_product
@@ -14,13 +17,14 @@ from jaxwarp.codegen.cuda.blocks.pipelines import MOST_STAGES, Pipeline, pipelin
 from jaxwarp.codegen.cuda.blocks.places import Places, place_arrays
 from jaxwarp.codegen.cuda.blocks.products import product_in
 from jaxwarp.codegen.cuda.blocks.spread import WARP, Fragments
+from jaxwarp.errors import Loc, PerformanceWarning
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import PRINT, Block, For, If, Op, Tell, While, walk
+from jaxwarp.ir.nodes import PRINT, Block, For, If, Op, Param, Store, Tell, While, walk
 
 # A tile of fewer elements is no work for a warp: one thread a block does 16,384 Cholesky factors of 16 x 16 in 122 us.
 LEAST_ELEMENTS = 64
-SHARED_BYTES = 48 * 1024  # that every block may have without asking for more
-_SCRATCH_BYTES = 1024
+_SCRATCH_BYTES = 1024  # of shared memory, for what warps exchange
+_STATIC_BYTES = STATIC_SHARED_BYTES - _SCRATCH_BYTES
 # What all threads do alike takes a warp as long as the work on as many elements.
 WORTH = 4
 # Operations that take a warp as long as a barrier, or as what it exchanges for a sum; not measured on a device.
@@ -28,13 +32,16 @@ _WAIT = 8
 # Of a loop whose bounds move, like that over the rest of a column: a warp has too little to do. Not measured, either.
 LEAST_OF_REST = 24
 EACH = 32  # elements of a thread, at most where that can be
-MOST_THREADS = 256
+_USUAL_THREADS = 256
+MOST_THREADS = 512  # of blocks with so much shared memory that a multiprocessor has few of them
 EACH_OF_PRODUCT = 64
 EACH_OF_FRAGMENTS = 32  # of a product that tensor cores have
 # Patches of sums take 128 registers of the 65,536 that a multiprocessor has.
 _THREADS_OF_PATCHES = 512
 # Blocks of a warp that take more shared memory leave a multiprocessor idle.
 _SMALL_BYTES = 4 * 1024
+_NAMED = 8  # tiles, in a warning
+_warned: dict[Any, Any] = {}  # as Python has in every module: what was said of which line
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +67,25 @@ class BlockPlan:
         return self.places.threads
 
     @property
+    def dynamic_bytes(self) -> int:
+        """Return the shared memory that the launch gives; 0: the code has all that it needs."""
+        needed = self.places.shared_bytes
+        return needed if needed > _STATIC_BYTES else 0
+
+    @property
     def bounds(self) -> tuple[int, ...]:
         """Return the threads of a block, and how many blocks a multiprocessor should have room for, if that is said."""
         in_patches = [n for n in self.places.matrices if not isinstance(self.places.mapping(n), Fragments)]
         return (self.threads, _THREADS_OF_PATCHES // self.threads) if in_patches else (self.threads,)
 
 
-def plan_block(kernel: Kernel) -> BlockPlan | None:
-    """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all."""
+def plan_block(kernel: Kernel, shared_bytes: int = SHARED_BYTES) -> BlockPlan | None:
+    """Return the plan of a kernel whose tiles are worth a block of threads; None: one thread does it all.
+
+    Args:
+        kernel: what the blocks do.
+        shared_bytes: the most shared memory that a block may have. If the tiles take more, there is a warning.
+    """
     if not has_tiles(kernel):
         return None
     kernel = parted(kernel, Nests(kernel))
@@ -85,12 +103,17 @@ def plan_block(kernel: Kernel) -> BlockPlan | None:
     places = place_arrays(kernel, nests, _threads(nests, largest, busiest))
     if places is not None and places.shared_bytes > _SMALL_BYTES and not _products(nests):
         more = _at_most(4 * WARP, busiest)
+        if places.shared_bytes > _STATIC_BYTES and largest > _USUAL_THREADS * EACH:
+            more = MOST_THREADS
         places = place_arrays(kernel, nests, more) if places.threads < more else places
-    if places is None or places.shared_bytes > SHARED_BYTES - _SCRATCH_BYTES:
+    if places is None:
         return None
     pipelines = _pipelines(kernel, nests, places)
     waits = barriers(kernel, nests, places, pipelines)
     if sum(work.of.values()) < WORTH * work.alone(waits):
+        return None
+    if places.shared_bytes > shared_bytes - _SCRATCH_BYTES:
+        _warn(kernel, places, shared_bytes - _SCRATCH_BYTES)
         return None
     return BlockPlan(kernel, nests, places, waits, pipelines)
 
@@ -102,11 +125,36 @@ def _pipelines(kernel: Kernel, nests: Nests, places: Places) -> dict[For, Pipeli
     for stages in range(MOST_STAGES, 1, -1):
         for layout in tiles:
             layout.stages = stages
-        if places.shared_bytes <= SHARED_BYTES - _SCRATCH_BYTES:
+        if places.shared_bytes <= _STATIC_BYTES:  # more of it for fewer blocks at a time: not measured
             return found
     for layout in tiles:
         layout.stages = 1
     return {}
+
+
+def _warn(kernel: Kernel, places: Places, room: int) -> None:
+    """Warn that one thread works on tiles that shared memory has no room for, once for each line."""
+    lines: dict[Param, Loc | None] = {}
+    for op in walk(kernel.body):
+        if isinstance(op, Store) and op.loc is not None:
+            lines.setdefault(op.param, op.loc)
+    largest = sorted(places.shared, key=places.bytes_of, reverse=True)
+    named = [f"{places.bytes_of(p)} bytes of {p.name}{_at_line(lines.get(p))}" for p in largest[:_NAMED]]
+    more = f", and {len(largest) - _NAMED} smaller ones" if len(largest) > _NAMED else ""
+    loc = next((lines[p] for p in largest if p in lines), None)
+    warnings.warn_explicit(
+        f"kernel {kernel.name}: one CUDA thread does the work of a block, which is slow: its tiles need"
+        f" {places.shared_bytes} bytes of shared memory, and there is room for {room} on the GPUs that this code is"
+        f" for: {', '.join(named)}{more}. Smaller tiles, or fewer of them, let a block of threads share the work",
+        PerformanceWarning,
+        loc.file if loc else kernel.name,
+        loc.line if loc else 1,
+        registry=_warned,
+    )
+
+
+def _at_line(loc: Loc | None) -> str:
+    return f" (line {loc.line})" if loc else ""
 
 
 def has_tiles(kernel: Kernel) -> bool:
@@ -126,7 +174,7 @@ def _threads(nests: Nests, largest: int, busiest: Nest) -> int:
     if any(found is not None and found.tall for found in matrices):
         each = EACH_OF_FRAGMENTS
     threads = WARP if most < 1024 or not products else 2 * WARP
-    while threads < MOST_THREADS and threads * each < most:
+    while threads < _USUAL_THREADS and threads * each < most:
         threads *= 2
     return _at_most(threads, busiest)
 

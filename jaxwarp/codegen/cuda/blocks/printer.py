@@ -72,6 +72,8 @@ class BlockPrinter(ControlPrinter):
         """Declarations of the arrays of the kernel's own, after all else is printed."""
         places, names = self.plan.places, self.layout.params
         shared = [f"alignas(16) __shared__ {_type(p)} {names[p]}[{places.allocated(p)}];" for p in places.shared]
+        if self.plan.dynamic_bytes:
+            shared = self._dynamic()
         scratch = [
             f"alignas(16) __shared__ {cpp_type} {name}[{self.plan.threads // WARP}];"
             for (cpp_type, _), name in self._scratch.items()
@@ -82,6 +84,17 @@ class BlockPrinter(ControlPrinter):
             for p, (shape, each) in places.registers.items()
         ]
         return [*shared, *scratch, *copied, *registers]
+
+    def _dynamic(self) -> list[str]:
+        """Declarations of the arrays that lie in shared memory which the launch gives: parts of one array."""
+        places, names = self.plan.places, self.layout.params
+        memory = self.layout.names.outermost("shared_memory")
+        lines, at = [f"extern __shared__ __align__(16) unsigned char {memory}[];"], 0
+        for param in places.shared:
+            array = f"{_type(param)} (&{names[param]})[{places.allocated(param)}]"
+            lines.append(f"{array} = *({array.replace('&' + names[param], '*')})({memory} + {at});")
+            at += places.bytes_of(param)
+        return lines
 
     # Code that all threads run alike
 
@@ -262,7 +275,12 @@ class BlockPrinter(ControlPrinter):
                 yield place
             return
         span, mapping = self.plan.places.spans[nest], self.plan.places.mapping(nest)
-        before = self.locals.occupants()
+        before, lane = self.locals.occupants(), self.lane
+        is_divided = len(span.shape) > 1 and not mapping.patch
+        if is_divided and _UNROLLED < mapping.count <= self.unrolled and nest not in self.plan.places.in_turn:
+            # Else the indices of all elements are in registers from one nest to the next.
+            lane = self.locals.names.fresh("lane")
+            self.line(f"const int {lane} = number_of_thread();")
         self.locals.open()
         names, depth = self.locals.names, self.depth
         self._turn = "0"
@@ -282,8 +300,8 @@ class BlockPrinter(ControlPrinter):
             step = f" + {self._turn} * {mapping.threads}" if mapping.count > 1 else ""
             if mapping.in_rows:
                 step = f" * {mapping.count} + {self._turn}"
-            self.line(f"const int {flat} = {self.lane}{step};")
-        indices = mapping.indices(self.lane, self._turn, flat)
+            self.line(f"const int {flat} = {lane}{step};")
+        indices = mapping.indices(lane, self._turn, flat)
         tests = self.bind(
             nest, indices, [] if mapping.is_even or mapping.patch else [f"{flat} < {math.prod(span.shape)}"]
         )

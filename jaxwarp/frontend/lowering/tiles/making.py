@@ -39,6 +39,7 @@ from jaxwarp.frontend.lowering.values import (
 )
 from jaxwarp.frontend.text.annotations import tile_type
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import LaneUse
 from jaxwarp.types import Array, Mat, Scalar, Struct, TileType, Vec, float32, int32
 
 
@@ -229,7 +230,12 @@ def dtype_limits(dtype: Scalar) -> tuple[int, int]:
 def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
     if node.args or node.keywords:
         raise KernelTypeError("block_dim: expected no arguments", hint="write block_dim()")
+    _name_lanes(frame, node, "block_dim()")
     return frame.constant(1, int32)
+
+
+def _name_lanes(frame: Frame, node: ast.Call, what: str) -> None:
+    frame.context.lanes.append(LaneUse(what, frame.loc(node)))
 
 
 @tile_function(
@@ -237,7 +243,8 @@ def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
     "A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of"
     " shape (n, 1), of a matrix (m, n, 1); with `preserve_type`, of shape (1,).",
 )
-def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
+def _tile(frame: Frame, node: ast.Call, x: Any, preserve_type: Any) -> Tile:
+    _name_lanes(frame, node, "tile(x)")
     value = _value(frame, "tile", x)
     if require_known(frame, "tile: preserve_type", preserve_type, bool) or not isinstance(value, Bundle):
         return filled(frame, (1,), lambda _: value)
@@ -254,7 +261,8 @@ def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
     "untile(a: Tile) -> Any",
     "The value that `tile` made the tile of.",
 )
-def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
+def _untile(frame: Frame, node: ast.Call, a: Any) -> Any:
+    _name_lanes(frame, node, "untile(a)")
     tile = require_tile("untile: a", a)
     if tile.shape[-1] != 1 or tile.ndim > 3:
         raise KernelValueError(
