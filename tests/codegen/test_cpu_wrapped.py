@@ -252,6 +252,7 @@ def test_gradients_in_jax(shape):
     rng = np.random.default_rng(5)
     x, ct = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for _ in range(2))
 
+    @jax.jit
     def by_jax(x):
         near = ((1, 0), (-1, 0), (1, 1), (-1, 1))
         return x * sum(jnp.float32(k + 1) * jnp.roll(x, by, axis) for k, (by, axis) in enumerate(near))

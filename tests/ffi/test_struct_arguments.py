@@ -57,6 +57,7 @@ def state(n: int = 4, seed: int = 0) -> State:
     return State(x, v, 0.1, Law(jnp.float32(2.0), jnp.asarray([0.1, 0.2, 0.3])))
 
 
+@jax.jit
 def advanced(s: State) -> State:
     v = s.v - (s.x - s.law.rest) * s.law.stiffness * s.dt
     return State(s.x + v * s.dt, v, s.dt, s.law)
@@ -73,6 +74,7 @@ def loss(s: State) -> Any:
     return jnp.sum(jnp.sin(found))
 
 
+@jax.jit
 def loss_of(s: State) -> Any:
     return jnp.sum(jnp.sin(energies_of(advanced(s))))
 
@@ -438,6 +440,7 @@ def pull(ps: wp.array[Particle], dt: float, out: wp.array[Particle]):
     out[i] = p
 
 
+@jax.jit
 def pull_of(p: Particle, dt: Any) -> Particle:
     x = p.x - (p.x - p.law.rest) * p.law.stiffness * dt / p.mass
     return Particle(x, p.mass + jnp.sin(p.mass), p.law)
@@ -465,7 +468,7 @@ def test_arrays_of_structs_under_transformations():
     def total(call: Any) -> Any:
         return lambda ps, dt: sum(jnp.sum(jnp.cos(leaf)) for leaf in jax.tree.leaves(call(ps, dt)))
 
-    mine, theirs = total(lambda ps, dt: pulled(ps, dt)[0]), total(jax.vmap(pull_of, (0, None)))
+    mine, theirs = total(lambda ps, dt: pulled(ps, dt)[0]), jax.jit(total(jax.vmap(pull_of, (0, None))))
     assert_close(jax.jit(jax.grad(mine, (0, 1)))(ps, 0.5), jax.grad(theirs, (0, 1))(ps, 0.5), 1e-4)
     tangents = (jax.tree.map(jnp.sin, ps), 1.0)
     got, expected = (jax.jvp(jax.grad(f), (ps, 0.5), tangents) for f in (mine, theirs))

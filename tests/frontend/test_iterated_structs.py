@@ -159,6 +159,7 @@ def test_items_are_vectors_and_derivatives_go_through():
     def ours(sizes, point):
         return call(sizes, point, jnp.zeros(2))[0].sum()
 
+    @jax.jit
     def plain(sizes, point):
         unit = jnp.array([[k & 1, k >> 1 & 1, k >> 2] for k in range(8)], jnp.float32)
         return ((sizes[:, None] * unit - point) ** 2).sum()

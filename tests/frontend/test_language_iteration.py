@@ -211,6 +211,7 @@ def test_what_a_loop_sets_first_is_differentiated():
     call = wp.jax_kernel(set_inside, launch_dims=1, output_dims=(1, 6))
     x = jnp.linspace(0.0, 3.0, 32)
 
+    @jax.jit
     def plain(x):
         j = 19  # x[19] > x[19] - 0 never holds
         return -x[j] + jnp.sin(x[j]) + x[j]

@@ -390,6 +390,7 @@ def chooses(x: wp.array[float], p: Chosen, q: Chosen, out: wp.array[float]):
 
 
 def test_where_of_structs_parts_of_arrays_and_tuples():
+    @jax.jit
     def plain(x, p, q):
         def one(y):
             rate, axis = (jnp.where(y > 0.5, a, b) for a, b in ((p.rate, q.rate), (p.axis, q.axis)))

@@ -415,6 +415,7 @@ def test_derivatives_against_jax():
     def ours(x):
         return wp.jax_kernel(histogram)(x, at)[0].sum()
 
+    @jax.jit
     def theirs(x):
         def iteration(h, t, x, at):
             j = at[t]

@@ -39,6 +39,7 @@ def filtered(x: wp.array[wp.float64], w: wp.array[wp.float64], s: wp.float64, y:
     y[i] = s * total
 
 
+@jax.jit
 def filter_reference(x, w, s):
     n = x.shape[0]
     rows = jnp.stack([jnp.roll(jnp.sin(x), -k) for k in range(w.shape[0])])
@@ -58,6 +59,7 @@ def relaxed(x: wp.array[wp.float64], n: int, y: wp.array[wp.float64]):
     y[i] = v
 
 
+@partial(jax.jit, static_argnames="n")
 def relaxed_reference(x, n):
     def step(v, _):
         return jnp.where(v < 0.05, v, jnp.cos(v) * v), None
@@ -75,6 +77,7 @@ def updated(x: wp.array[wp.float64], a: wp.array[wp.float64], out: wp.array[wp.f
     wp.atomic_add(out, i % 2, wp.exp(a[i]))
 
 
+@jax.jit
 def updated_reference(x, a):
     for _ in range(3):
         a = a * a * x
@@ -453,6 +456,6 @@ def test_a_derivative_made_for_one_thread_is_mapped_to_many():
     launched = lambda x: wp.jax_kernel(product_of_all, launch_dims=1, output_dims=1)(x)[0][0]  # noqa: E731
     x = np.linspace(0.5, 1.5, 12).reshape(3, 4)
     for derive in (jax.grad, jax.hessian):
-        close(jax.vmap(derive(launched))(x), jax.vmap(derive(jnp.prod))(x))
+        close(jax.vmap(derive(launched))(x), jax.jit(jax.vmap(derive(jnp.prod)))(x))
     shared = lambda f: jax.grad(lambda x: jnp.sum(jax.vmap(lambda s: f(x) * s)(jnp.arange(3.0))))  # noqa: E731
-    close(shared(launched)(x[0]), shared(jnp.prod)(x[0]))
+    close(shared(launched)(x[0]), jax.jit(shared(jnp.prod))(x[0]))

@@ -86,9 +86,9 @@ def test_transformations_of_branches():
     found, expected = (jax.jit(jax.vmap(jax.grad(f)))(both) for f in losses)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for outer in (jax.jacfwd, jax.jacrev):
-        found, expected = (outer(jax.grad(f))(Q) for f in losses)
+        found, expected = (jax.jit(outer(jax.grad(f)))(Q) for f in losses)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    found, expected = (jax.grad(jax.checkpoint(f))(Q) for f in losses)
+    found, expected = (jax.jit(jax.grad(jax.checkpoint(f)))(Q) for f in losses)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -155,6 +155,7 @@ def test_sums_into_other_elements_of_one_array(level):
         call = wp.jax_kernel(sums, num_outputs=1, launch_dims=(WORLDS, 2), in_out_argnames=["total"])
         return call(PARENT, np.array(level, np.int32), scale, total)[0]
 
+    @jax.jit
     def of_jax(scale, total):
         level_ = np.array(level)
         return total.at[:, PARENT[level_]].add(scale[level_] * total[:, level_] ** 2)
