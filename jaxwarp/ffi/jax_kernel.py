@@ -438,7 +438,7 @@ class JaxKernel:
         given = with_absent(self._inputs, described)
         elements = self._resolve_elements(given)
         for argument, element in zip(self._arguments, elements, strict=True):
-            require_enabled(argument, element)
+            require_enabled(argument.where, element)
         converters = tuple(map(make_converter, self._inputs, elements, given))
         specialized = specialize(self.kernel, self._arguments, elements, given)
         require_inputs_unchanged(specialized, self._arguments, by_name=self._by_name)

@@ -62,6 +62,8 @@ class RecordedArray(ArrayHandle):
     def value(self) -> NoReturn:
         raise located(_no_value(f"array '{self.name}'"), sys._getframe(1))
 
+    held = value
+
     @property
     def root(self) -> ArrayHandle:
         return self._root

@@ -22,6 +22,7 @@ from jaxwarp.launches.spec import Dim, LaunchSpec
 from jaxwarp.unlocked import cached_property
 
 Shape = tuple[Dim, ...]
+_MOST_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,12 @@ class CapturedProgram:
     def _hash(self) -> int:
         return hash((self.name, self.operands, self.results, self.scratch, self.aliases, self.ops))
 
+    @cached_property
+    def is_wide(self) -> bool:
+        """Tell whether it computes with a 64-bit type: its rules then run where JAX has such types."""
+        views = [view for op in self.ops for part in views_of(op) for view in part]
+        return any(view.dtype.kind in "iuf" and view.dtype.itemsize == 8 for view in views)
+
     def __hash__(self) -> int:
         return self._hash  # JAX asks often, and there may be thousands of operations
 
@@ -155,7 +162,8 @@ def evaluate(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]:
     for operand, result in recording.aliases:
         values[recording.operands + result] = operands[operand]
     first = recording.operands
-    _run(recording.ops, values, {first + n: slot for n, slot in enumerate(slots)})
+    with compat.with_x64_if(recording.is_wide):
+        _run(recording.ops, values, {first + n: slot for n, slot in enumerate(slots)})
     return [values[first + i] for i in range(len(recording.results))]
 
 
@@ -176,7 +184,9 @@ def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, OutputSl
         slot = slots[view.buffer]
         whole = values.get(view.buffer)
         flat = jnp.zeros(math.prod(slot.shape), slot.dtype) if whole is None else whole.reshape(-1)
-        flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (view.offset,))
+        # A number of Python's would have 64 bits where JAX has them; a rule of JAX's may be run where it has none.
+        offset = np.int32(view.offset) if view.offset <= _MOST_INT32 else view.offset
+        flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (offset,))
         values[view.buffer] = flat.reshape(slot.shape)
 
     for op in ops:

@@ -53,7 +53,19 @@ def bind_graph(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]
     apart = CallOp | LoopOp | IfOp
     if any(isinstance(op, apart) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
         return evaluate(recording, operands)
-    return graph_p.bind(*compat.unify_varying(operands), recording=recording)
+    with compat.with_x64_if(recording.is_wide):
+        return graph_p.bind(*compat.unify_varying(operands), recording=recording)
+
+
+def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule that runs where JAX has the types of the program, which the one around it need not have."""
+
+    @functools.wraps(rule)
+    def run(*args: Any, recording: CapturedProgram) -> Any:
+        with compat.with_x64_if(recording.is_wide):
+            return rule(*args, recording=recording)
+
+    return run
 
 
 def _tells(launch: LaunchSpec) -> bool:
@@ -180,9 +192,9 @@ def _graph_jvp(
     return list(results.values()), [found.get(i, zero) for i, zero in enumerate(zeros)]
 
 
-graph_p.def_impl(_graph_impl)
+graph_p.def_impl(_typed(_graph_impl))
 graph_p.def_effectful_abstract_eval(_graph_abstract)
-mlir.register_lowering(graph_p, _graph_lower_cpu, platform="cpu")
-mlir.register_lowering(graph_p, _graph_lower_cuda, platform="cuda")
-batching.primitive_batchers[graph_p] = _graph_batch
-ad.primitive_jvps[graph_p] = _graph_jvp
+mlir.register_lowering(graph_p, _typed(_graph_lower_cpu), platform="cpu")
+mlir.register_lowering(graph_p, _typed(_graph_lower_cuda), platform="cuda")
+batching.primitive_batchers[graph_p] = _typed(_graph_batch)
+ad.primitive_jvps[graph_p] = _typed(_graph_jvp)

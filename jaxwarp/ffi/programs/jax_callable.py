@@ -430,7 +430,7 @@ class JaxCallable:
         given = describe_for(argument, value)
         element = resolve_element(argument, given)
         if not _is_static(argument, value):  # as a number of Python it is of any size
-            require_enabled(argument, element)
+            require_enabled(argument.where, element)
         convert = make_converter(argument, element, given)
         if not argument.is_array:
             # A Python number stays one, so that the function may branch on it.
@@ -447,7 +447,7 @@ class JaxCallable:
                 f"{argument.where} is an output and generic: expected a type with a dtype",
                 hint=f"write {argument.name}: array[float]",
             )
-        require_enabled(argument, argument.element)
+        require_enabled(argument.where, argument.element)
         wanted = dict(dims.items).get(argument.declared) if isinstance(dims, ByName) else dims
         if wanted is None:
             if not arrays:
