@@ -71,6 +71,15 @@ class CallOp:
 
 
 @dataclass(frozen=True)
+class ComputeOp:
+    """A function of JAX, of the values of operands; it is compared by identity."""
+
+    function: Callable[..., Sequence[Any]]
+    operands: tuple[BufferView, ...]
+    results: tuple[BufferView, ...]
+
+
+@dataclass(frozen=True)
 class LoopOp:
     """Operations that are repeated as long as a view of one number is not zero, at most so often; None: no limit."""
 
@@ -87,13 +96,13 @@ class IfOp:
     bodies: tuple[tuple[Op, ...], tuple[Op, ...]]
 
 
-Op = LaunchOp | CallOp | CopyOp | FillOp | LoopOp | IfOp
+Op = LaunchOp | CallOp | ComputeOp | CopyOp | FillOp | LoopOp | IfOp
 
 
 def views_of(op: Op) -> tuple[list[BufferView], list[BufferView]]:
     """Return the views that an operation reads, and those it writes."""
     match op:
-        case LaunchOp() | CallOp():
+        case LaunchOp() | CallOp() | ComputeOp():
             return list(op.operands), list(op.results)
         case CopyOp():
             return [op.source], [op.to]
@@ -195,6 +204,9 @@ def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, OutputSl
                 given = [read(v) for v in op.operands]
                 results = bind_launch(op.launch, given) if isinstance(op, LaunchOp) else bind_call(op.call, given)
                 for view, result in zip(op.results, results, strict=True):
+                    write(view, result)
+            case ComputeOp():
+                for view, result in zip(op.results, op.function(*map(read, op.operands)), strict=True):
                     write(view, result)
             case CopyOp():
                 write(op.to, read(op.source).reshape(op.to.shape))

@@ -24,6 +24,7 @@ from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
+    ComputeOp,
     CapturedProgram,
     CopyOp,
     FillOp,
@@ -48,9 +49,9 @@ def bind_graph(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]
     """Run a recorded program on JAX values.
 
     Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python,
-    repeated, or chosen.
+    repeated, or chosen, or JAX computes between them.
     """
-    apart = CallOp | LoopOp | IfOp
+    apart = CallOp | ComputeOp | LoopOp | IfOp
     if any(isinstance(op, apart) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
         return evaluate(recording, operands)
     with compat.with_x64_if(recording.is_wide):
@@ -143,7 +144,7 @@ def program_attributes(recording: CapturedProgram, platform: str, is_for_export:
             case FillOp():
                 pattern = op.scalar[:4]
                 encoded += (_FILL, len(pattern), int.from_bytes(pattern, "little"), view(op.to))
-            case CallOp() | LoopOp() | IfOp():
+            case CallOp() | ComputeOp() | LoopOp() | IfOp():
                 raise InternalError(f"{recording.name}: {type(op).__name__} in a program of one operation")
     attributes |= {f"image{number}": image for image, number in images.items()}
     table = [n for v in views for n in _encode(v)]

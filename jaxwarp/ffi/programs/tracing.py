@@ -88,6 +88,13 @@ class Program:
         # A NumPy array may change before the program is compiled.
         _replace(written, bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values]))
 
+    def compute(
+        self, function: Callable[..., Sequence[Any]], operands: Sequence[ArrayHandle], written: Sequence[ArrayHandle]
+    ) -> None:
+        """Write to arrays what a function of JAX makes of the values of operands."""
+        with compat.with_x64_if(any(is_wide(array.dtype) for array in (*operands, *written))):
+            _replace(written, function(*(array.held for array in operands)))
+
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Makes a launch in Python when the program runs, on arrays and JAX values."""
         _replace(written, bind_call(call, [o.held if isinstance(o, ArrayHandle) else o for o in operands]))
@@ -244,7 +251,7 @@ def written_arrays(
         written.append(handle)
     for i, handle in zip(launch.result_params, written, strict=True):
         for j, other in enumerate(given):
-            if i != j and j not in same and isinstance(other, ArrayHandle) and _share(handle, other):
+            if i != j and j not in same and isinstance(other, ArrayHandle) and share(handle, other):
                 raise KernelTypeError(
                     f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
                     " overlap, and the kernel writes to it",
@@ -253,7 +260,7 @@ def written_arrays(
     return written
 
 
-def _share(written: ArrayHandle, other: ArrayHandle) -> bool:
+def share(written: ArrayHandle, other: ArrayHandle) -> bool:
     """Return whether two arrays of a program are one, or parts of one that may have elements in common."""
     if written.root is not other.root:
         return False
