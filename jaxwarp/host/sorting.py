@@ -1,5 +1,7 @@
-"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy and in native code,
-or on a GPU by kernels."""
+"""Sums along an array, sorts, and runs of equal values.
+
+Outside of JAX they are made by NumPy and in native code, or on a GPU by kernels; in a traced function by JAX.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from jaxwarp.host.checks import (
     are_on_gpu,
     elements,
     put,
-    require_here,
     require_count,
+    require_here,
     require_row,
     require_same_type,
     require_scalars,
@@ -45,7 +47,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
 
     Raises:
         ArrayError: the arrays differ in size or type, are of another type, or have several axes and gaps.
-        KernelTypeError: one is no array outside of JAX, or a tape records floats.
+        KernelTypeError: one is no array, or a tape records floats.
     """
     what = "array_scan"
     source, target = require_here(what, "in_array", in_array), require_here(what, "out_array", out_array, True)
@@ -173,6 +175,8 @@ def segmented_sort_pairs(
             starts.
         segment_end_indices: n integers, where each ends. Segments must not overlap.
 
+    In a traced function, segments are not checked.
+
     Raises:
         ArrayError: the arrays are too small, of another type or shape, or have gaps.
         KernelTypeError, KernelValueError: `count` is no number of elements, a segment is not within them or overlaps
@@ -272,7 +276,8 @@ def runlength_encode(
 
     Raises:
         ArrayError: the arrays are too small or of another type.
-        KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture.
+        KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture or
+            a traced function.
     """
     what = "runlength_encode"
     source, found = require_here(what, "values", values), require_here(what, "run_values", run_values, True)
@@ -298,13 +303,7 @@ def runlength_encode(
     for name, array in (("values", source), ("run_values", found), ("run_lengths", lengths)):
         require_row(what, name, array)
     if isinstance(source, ArrayHandle):
-        if number is None:
-            raise KernelTypeError(
-                f"{what}: run_count: expected an array of one int32, got None: a traced function has no numbers",
-                hint="make one: zeros(1, dtype=int)",
-            )
-        traced_sorting.encode_runs(source, count, found, lengths, number)
-        return number
+        return traced_sorting.encode_runs(what, source, count, found, lengths, number)
     if number is None:
         require_settled(f"{what}: the number of runs")
     runs: int | None = 0

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
 from jaxwarp.types import element_shape
@@ -48,9 +49,23 @@ def sort_segments(
 
 
 def encode_runs(
-    values: ArrayHandle, count: int, run_values: ArrayHandle, run_lengths: ArrayHandle, run_count: ArrayHandle
-) -> None:
-    """See `runlength_encode`."""
+    what: str,
+    values: ArrayHandle,
+    count: int,
+    run_values: ArrayHandle,
+    run_lengths: ArrayHandle,
+    run_count: ArrayHandle | None,
+) -> ArrayHandle:
+    """See `runlength_encode`. Return `run_count`.
+
+    Raises:
+        KernelTypeError: it is None.
+    """
+    if run_count is None:
+        raise KernelTypeError(
+            f"{what}: run_count: expected an array of one int32, got None: a traced function has no numbers",
+            hint="make one: zeros(1, dtype=int)",
+        )
 
     def compute(given: jax.Array, *before: jax.Array) -> Sequence[jax.Array]:
         given = given.reshape(-1)[:count]
@@ -64,6 +79,7 @@ def encode_runs(
 
     written = [run_values, run_lengths, run_count]
     program_now().compute(compute, [values, *written], written)
+    return run_count
 
 
 def _move(

@@ -97,7 +97,8 @@ def test_sorts_segments(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_finds_runs(mode):
     values = np.array([1, 1, 2, 2, 2, 1, 7, 7], np.int64)
-    before = (np.full(8, -1, np.int64), wp.int64), (np.full(8, -1, np.int32), wp.int32), (np.zeros(2, np.int32), wp.int32)
+    found, lengths = (np.full(8, -1, np.int64), wp.int64), (np.full(8, -1, np.int32), wp.int32)
+    before = found, lengths, (np.zeros(2, np.int32), wp.int32)
     for count in (8, 5, 0):
         check(
             lambda v, r, n, c, count=count: wp.utils.runlength_encode(v, r, n, c, value_count=count) and None,

@@ -17,8 +17,8 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
-    ComputeOp,
     CapturedProgram,
+    ComputeOp,
     CopyOp,
     FillOp,
     IfOp,

@@ -24,8 +24,8 @@ from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
-    ComputeOp,
     CapturedProgram,
+    ComputeOp,
     CopyOp,
     FillOp,
     IfOp,
