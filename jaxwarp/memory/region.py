@@ -53,8 +53,8 @@ class Region:
     @cached_property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one after its last."""
-        if self.size == 0:
-            return self.address, self.address
+        if self.is_dense:
+            return self.address, self.address + self.nbytes
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
         return self.address + low, self.address + high + self.dtype.itemsize
@@ -187,12 +187,18 @@ class _Places:
 
 def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides of a row-major array."""
-    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= extent
+    return tuple(reversed(strides))
 
 
 def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any = None) -> Region:
     """A row-major array at `address`."""
-    return Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
+    made = Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
+    vars(made)["is_dense"] = True  # not to be found out
+    return made
 
 
 def require_unmasked(value: Any) -> None:

@@ -8,10 +8,11 @@ the planner of CPU code what a body for several rows would cost.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxwarp.analysis.collisions import succession_of
@@ -35,6 +36,7 @@ from jaxwarp.passes.unrolled import unrolled
 from jaxwarp.passes.widen_half import widen_half
 
 _CACHE = 512
+_NUMBERS = frozenset((int,))
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class PassContext:
     @property
     def is_all_known(self) -> bool:
         """True if those of the parameters are numbers, too."""
-        return self.is_known and all(map(_are_numbers, self.shapes))
+        return self.is_known and _are_numbers(chain(*self.shapes))
 
     @property
     def threads(self) -> tuple[Any, ...]:
@@ -148,8 +150,8 @@ def _unrolled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext
 
 
 def _is_mergeable(context: PassContext) -> bool:
-    """Threads that follow each other do so along rows."""
-    return context.order is None and context.is_all_known
+    """There are axes to merge, and threads that follow each other do so along rows."""
+    return context.order is None and len(context.threads) > 1 and context.is_all_known
 
 
 @_in_context(flatten, _is_mergeable)
@@ -158,8 +160,8 @@ def _flatten(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]
     return flat.kernel, replace(context, grid=flat.grid, shapes=tuple(flat.shapes(context.shapes)), flat=flat)
 
 
-def _are_numbers(extents: tuple[Any, ...]) -> bool:
-    return all(type(n) is int for n in extents)
+def _are_numbers(extents: Iterable[Any]) -> bool:
+    return _NUMBERS.issuperset(map(type, extents))
 
 
 @_in_context(coarsen)
@@ -293,8 +295,9 @@ def on_cpu(
         in_order: whether of threads that store to one element the last one wins.
         numbers: see PassContext.
     """
-    context = PassContext(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers)
-    context = replace(context, price=ON_CPUS)
+    context = PassContext(
+        grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers, price=ON_CPUS
+    )
     if context.is_all_known and _versions.has(kernel, (context.grid, context.shapes, numbers)):
         kernel, context = run(GATHER, kernel, context)
     cleared, context = run(CLEAR, kernel, context)
