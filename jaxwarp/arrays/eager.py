@@ -328,7 +328,6 @@ def _plan(
     return plan
 
 
-
 def _make_plan(
     kernel: Kernel,
     described: tuple[Given, ...],

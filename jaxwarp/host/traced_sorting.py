@@ -129,7 +129,7 @@ def _ordered(keys: jax.Array) -> jax.Array:
 
 
 def _groups(starts: jax.Array, ends: jax.Array, count: int) -> jax.Array:
-    """For each place where its segment starts; a place in no segment is a group of its own."""
+    """The start of the segment of each place. A place in no segment is a group of its own."""
     places = jax.lax.iota(np.int32, count)
     at = jnp.where((starts < ends) & (starts >= 0), starts, count)
     first, last = (jnp.zeros(count, np.int32).at[at].max(bound, mode="drop") for bound in (starts, ends))
