@@ -150,7 +150,7 @@ def _unrolled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext
 
 
 def _is_mergeable(context: PassContext) -> bool:
-    """There are axes to merge, and threads that follow each other do so along rows."""
+    """Return whether there are axes to merge. Threads that follow each other do so along rows."""
     return context.order is None and len(context.threads) > 1 and context.is_all_known
 
 
