@@ -63,7 +63,9 @@ class RecordedArray(ArrayHandle):
     def value(self) -> NoReturn:
         raise located(_no_value(f"array '{self.name}'"), sys._getframe(1))
 
-    held = value
+    @property
+    def held(self) -> NoReturn:
+        raise located(_no_value(f"array '{self.name}'"), sys._getframe(1))
 
     @property
     def root(self) -> ArrayHandle:
