@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -154,3 +155,12 @@ def test_what_comes_in_and_goes_out_obeys_jax():
         assert "jax_enable_x64" in str(refused.value)
     with jax.enable_x64(True):
         assert wp.jax_callable(gives)(jnp.asarray(X))[0].dtype == jnp.int64
+
+
+@pytest.mark.parametrize("mode", TRACED)
+def test_programs_are_exported_and_checked(mode, monkeypatch):
+    call = keys_of(mode)
+    stored = jax.export.export(jax.jit(call), disabled_checks=wp.export_checks())(jax.ShapeDtypeStruct((5,), np.int32))
+    np.testing.assert_array_equal(jax.export.deserialize(stored.serialize()).call(X)[0], expected(X))
+    monkeypatch.setattr(wp.config, "mode", "debug")
+    np.testing.assert_array_equal(jax.jit(jax.vmap(call))(WORLDS)[0], expected(WORLDS))
