@@ -45,6 +45,15 @@ def with_x64() -> Any:
     return jax.enable_x64(True)
 
 
+def with_x64_if(is_needed: bool) -> Any:
+    """`with with_x64_if(is_needed):` JAX has 64-bit types, at least if they are needed.
+
+    A program may compute with them inside even if what it takes and gives has none. JAX keeps such types through its
+    transformations, but what makes a value, and each function of `jnp`, asks whether they are enabled.
+    """
+    return jax.enable_x64(True) if is_needed and not is_x64_enabled() else contextlib.nullcontext()
+
+
 def has_started() -> bool:
     """Return whether JAX has started a backend, with its threads, in this process."""
     return _xla_bridge.backends_are_initialized()

@@ -78,6 +78,7 @@ class ArgumentKinds:
         structs: those that are structs, with these.
         numbers: the others.
         first: of each argument, the number of its first leaf.
+        records: the arrays of structs, whose leaves are several arrays: the number of each.
     """
 
     def __init__(self, kernel: Kernel):
@@ -87,6 +88,7 @@ class ArgumentKinds:
         others = {*self.arrays, *(k for k, _ in self.structs)}
         self.numbers = [k for k in range(len(arguments)) if k not in others]
         self.first = [0, *itertools.accumulate(len(a.leaves) for a in arguments)]
+        self.records = [k for k in self.arrays if self.first[k + 1] - self.first[k] > 1]
 
     def of_leaf(self, leaf: int) -> tuple[int, int | None]:
         """Return the argument that a leaf is part of, and which of its leaves, if it is a struct."""

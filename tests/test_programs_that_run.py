@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 NEEDED = {
     "mujoco_warp_pendulum.py": "mujoco_warp",
     "mjx_pendulum.py": "mujoco.mjx",
+    "mjx_cloth.py": "mujoco.mjx",
     "newton_falling.py": "newton",
     "nvalchemi_pairs.py": "nvalchemiops",
     "fem_diffusion.py": "jaxwarp",

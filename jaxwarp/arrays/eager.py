@@ -28,7 +28,7 @@ from jaxwarp.launches.arguments.bind import (
     resolve_elements,
     specialize,
 )
-from jaxwarp.launches.arguments.converters import Convert
+from jaxwarp.launches.arguments.converters import Convert, Plain, number_of_c, plain_numbers
 from jaxwarp.launches.arguments.dims import normalize_dims
 from jaxwarp.launches.code import key_of
 from jaxwarp.launches.modes import debug_now, mode_of
@@ -266,6 +266,7 @@ class LaunchPlan:
         endless: arguments that stand for all memory, in which a kernel finds objects by their ids.
         same: for arguments in the same memory as another one, by their numbers, the number of the one that replaces
             them.
+        fit: what of it does not depend on extents.
     """
 
     kernel: Kernel
@@ -279,6 +280,7 @@ class LaunchPlan:
     added_to: frozenset[int]
     endless: frozenset[int]
     same: dict[int, int]
+    fit: Fit
 
     @cached_property
     def code(self) -> NativeCode:
@@ -326,7 +328,6 @@ def _plan(
     return plan
 
 
-
 def _make_plan(
     kernel: Kernel,
     described: tuple[Given, ...],
@@ -344,16 +345,18 @@ def _make_plan(
     uses = _uses(launch.kernel, launch.roles)
     return LaunchPlan(
         kernel, launch, fit.arguments, known, fit.converters, uses.written, uses.overwritten, uses.untouched,
-        uses.added_to, endless, fit.same,
+        uses.added_to, endless, fit.same, fit,
     )  # fmt: skip
 
 
-class _Fit(NamedTuple):
+class Fit(NamedTuple):
     """A fit of arguments to a kernel, whatever their extents, see `LaunchPlan`.
 
     Attributes:
         kernel: for the types of the arguments.
         is_whole: whether no argument is None in place of an array.
+        by_value: the functions that make operands of arguments that are no arrays; None for the others.
+        numbers: for each argument, the numbers of Python that need no such function, and their type of `ctypes`.
     """
 
     arguments: tuple[CallParameter, ...]
@@ -361,9 +364,11 @@ class _Fit(NamedTuple):
     kernel: KernelIR
     same: dict[int, int]
     is_whole: bool
+    by_value: tuple[Convert | None, ...]
+    numbers: tuple[tuple[Plain, Any], ...]
 
 
-def _fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> _Fit:
+def _fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> Fit:
     """Return how arguments fit a kernel, found once for all extents."""
     key = places, tuple(map(_without_extents, kernel.leaves, described))
     fit = kernel.found.fits.get(key)
@@ -383,7 +388,7 @@ def _without_extents(argument: Argument, given: Given) -> Any:
     return len(shape), components, given.dtype, given.element, max(shape, default=0) < 2**31 or shape
 
 
-def _make_fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> _Fit:
+def _make_fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | None, ...]) -> Fit:
     arguments = arguments_of(kernel)
     absent = with_absent(arguments, described)
     elements = resolve_elements(arguments, absent)
@@ -395,7 +400,12 @@ def _make_fit(kernel: Kernel, described: tuple[Given, ...], places: tuple[int | 
     specialized = specialize(kernel, arguments, elements, absent)
     same = same_memory(specialized, places)
     is_whole = not any(given.is_absent for given in absent)
-    return _Fit(arguments, converters, with_one_for(specialized, same), same, is_whole)
+    numbers = tuple((plain_numbers(p.dtype), None if p.rank else number_of_c(p.dtype)) for p in specialized.params)
+    by_value = tuple(
+        None if argument.is_array else convert or (lambda value: value)
+        for argument, convert in zip(arguments, converters, strict=True)
+    )
+    return Fit(arguments, converters, with_one_for(specialized, same), same, is_whole, by_value, numbers)
 
 
 class _Uses(NamedTuple):
@@ -454,7 +464,7 @@ def _host_operand(scope: Scope, argument: CallParameter, value: Any, convert: Co
 def _require_writable(scope: Scope, plan: LaunchPlan, values: Sequence[PlacedValue]) -> None:
     """Check that the kernel writes only to writable memory, and that no other array it uses overlaps that memory."""
     arguments, unseen = plan.arguments, plan.untouched | plan.endless
-    seen = [(j, v.region) for j, v in enumerate(values) if j not in unseen and v.region is not None]
+    used = [(i, value.region) for i, value in enumerate(values) if value.region is not None and i not in unseen]
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
@@ -482,7 +492,7 @@ def _require_writable(scope: Scope, plan: LaunchPlan, values: Sequence[PlacedVal
                 line,
                 hint="write to a copy, and give that to the object afterwards",
             )
-        for j, other in seen:
+        for j, other in used:
             if i != j and region.overlaps(other):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"

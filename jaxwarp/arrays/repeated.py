@@ -18,7 +18,6 @@ from jaxwarp.arrays.held import VALUES, Held
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
-from jaxwarp.launches.arguments.converters import plain_numbers
 from jaxwarp.launches.code import key_of
 from jaxwarp.launches.on_memory import are_aligned, loaded_on
 from jaxwarp.memory.gpu.by_value import ByValue
@@ -26,7 +25,6 @@ from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Outside
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region
-from jaxwarp.types import Scalar
 from jaxwarp.unlocked import address_of
 
 _NOWHERE = np.zeros(0)
@@ -57,12 +55,7 @@ class Repeated:
         # How far from the first record fields begin; which of them have no byte in common in one record.
         self._offsets = [(i, r.bytes[0]) for i, r in records.items()]
         self._apart = {(i, j) for i, a in records.items() for j, b in records.items() if a.is_apart_from(b)}
-        self._converters = [
-            None if argument.is_array else convert or (lambda value: value)
-            for argument, convert in zip(plan.arguments, plan.converters, strict=True)
-        ]
-        params = zip(launch.kernel.params, shapes, strict=True)
-        self._plain = [(plain_numbers(p.dtype), None if shape else _ctype_of(p.dtype)) for p, shape in params]
+        self._converters, self._plain = plan.fit.by_value, plan.fit.numbers
         self._written = tuple(plan.written)
         # Of the memory that is used: also components of one value that are given as an array of ours.
         values = enumerate(checked.values)
@@ -281,10 +274,3 @@ class RepeatedOnGpu(Repeated):
                 return self._code.run_on(scope, parameters)
             finally:
                 self._values.keep(contents, taken)
-
-
-def _ctype_of(scalar: Scalar) -> Any:
-    """The type of `ctypes` for a number; None of what C has no number for."""
-    return (
-        np.ctypeslib.as_ctypes_type(scalar.numpy) if scalar.numpy.isbuiltin == 1 and scalar.numpy.char != "e" else None
-    )

@@ -7,8 +7,9 @@ contract is docs/design/0002-launch-abi.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,9 +159,15 @@ def index_bits_of(grid: Sequence[Any], shapes: Sequence[Sequence[Any]]) -> int:
 
     An extent that is not an integer is unknown; the result is then 64.
     """
-    extents = (tuple(grid), *shapes)
-    sizes = [math.prod(map(int, s)) for s in extents if all(isinstance(n, (int, np.integer)) for n in s)]
-    return 32 if len(sizes) == len(extents) and max(sizes) < _INDEX32_LIMIT else 64
+    extents = (grid, *shapes)
+    if not are_integers(*extents):
+        return 64
+    return 32 if max(math.prod(map(int, s)) for s in extents) < _INDEX32_LIMIT else 64
+
+
+def are_integers(*extents: Iterable[Any]) -> bool:
+    """Return whether extents are numbers, and not symbolic or unknown; each kind of them is asked once."""
+    return all(issubclass(kind, (int, np.integer)) for kind in set(map(type, chain(*extents))))
 
 
 # Fields whose attribute has another name: what exported programs have does not change.

@@ -41,8 +41,9 @@ compat.lower_with_devices(sharded_launch_p)
 
 def bind_launch(launch: LaunchSpec, operands: Sequence[Any]) -> list[Any]:
     """Launches a kernel on JAX values: the only way in for traced code."""
-    operands = compat.unify_varying(operands)
-    return _primitive(launch).bind(*operands, launch=_with_numbers(launch, operands))
+    with compat.with_x64_if(launch.is_wide):
+        operands = compat.unify_varying(operands)
+        return _primitive(launch).bind(*operands, launch=_with_numbers(launch, operands))
 
 
 def _with_numbers(launch: LaunchSpec, operands: Sequence[Any]) -> LaunchSpec:
@@ -52,6 +53,17 @@ def _with_numbers(launch: LaunchSpec, operands: Sequence[Any]) -> LaunchSpec:
     deciding = placing(launch.kernel, launch.fma) if is_traced else frozenset[int]()
     numbers = tuple((i, int(x)) for i, x in found.items() if i in deciding)
     return launch if numbers == launch.numbers else launch.replace(numbers=numbers)
+
+
+def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule that runs where JAX has the types of the launch, which the program around it need not have."""
+
+    @functools.wraps(rule)
+    def run(*args: Any, launch: LaunchSpec, **params: Any) -> Any:
+        with compat.with_x64_if(launch.is_wide):
+            return rule(*args, launch=launch, **params)
+
+    return run
 
 
 def _primitive(launch: LaunchSpec) -> Primitive:
@@ -292,11 +304,11 @@ for _platform in ("cpu", "cuda"):
     mlir.register_lowering(checked_p, functools.partial(_checked_lower, platform=_platform), platform=_platform)
 
 for _primitive_p in (launch_p, sharded_launch_p):
-    _primitive_p.def_impl(_launch_impl)
+    _primitive_p.def_impl(_typed(_launch_impl))
     _primitive_p.def_effectful_abstract_eval(_launch_abstract)
-    mlir.register_lowering(_primitive_p, _launch_lower_cpu, platform="cpu")
-    mlir.register_lowering(_primitive_p, _launch_lower_cuda, platform="cuda")
-    batching.primitive_batchers[_primitive_p] = _launch_batch
-    ad.primitive_jvps[_primitive_p] = _launch_jvp
-    ad.primitive_transposes[_primitive_p] = _launch_transpose
-    compat.set_jet_rule(_primitive_p, _launch_jet)
+    mlir.register_lowering(_primitive_p, _typed(_launch_lower_cpu), platform="cpu")
+    mlir.register_lowering(_primitive_p, _typed(_launch_lower_cuda), platform="cuda")
+    batching.primitive_batchers[_primitive_p] = _typed(_launch_batch)
+    ad.primitive_jvps[_primitive_p] = _typed(_launch_jvp)
+    ad.primitive_transposes[_primitive_p] = _typed(_launch_transpose)
+    compat.set_jet_rule(_primitive_p, _typed(_launch_jet))

@@ -10,9 +10,35 @@ import numpy as np
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.builtins.language.short_names import AGGREGATES
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError, type_text
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.ffi.programs.tracing import share
+from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.scope import view_of
 from jaxwarp.types import Element, Scalar, element_scalar, element_shape
+
+
+def require_here(what: str, name: str, value: Any, is_written: bool = False) -> Any:
+    """An array outside of JAX; in a traced function, one of that function's.
+
+    Raises:
+        KernelTypeError: it is none, or `is_written` and it cannot be.
+    """
+    if scope_now() is not None:
+        return require_array(what, name, value, is_written)
+    if not isinstance(value, ArrayHandle):
+        raise KernelTypeError(
+            f"{what}: {name}: expected an array of the function that is traced, got {type(value).__name__}",
+            hint="pass it to the jax_callable as an argument",
+        )
+    if is_written:
+        value.require_writable(f"written by {what}")
+    return value
+
+
+def are_apart(one: Any, other: Any) -> bool:
+    """Return whether two arrays, both outside of JAX or both of one traced function, have no memory in common."""
+    return not (share(one, other) if isinstance(one, ArrayHandle) else one.region.overlaps(other.region))
 
 
 def require_array(what: str, name: str, value: Any, is_written: bool = False) -> HostArray:
@@ -32,20 +58,20 @@ def require_array(what: str, name: str, value: Any, is_written: bool = False) ->
     return value
 
 
-def are_on_gpu(what: str, named: dict[str, HostArray | None]) -> bool:
-    """Return whether arrays, all on one device, are on a GPU.
+def are_on_gpu(what: str, named: dict[str, Any]) -> bool:
+    """Return whether arrays, all on one device, are on a GPU; of a traced function, JAX knows.
 
     Raises:
         KernelTypeError: they are on several.
     """
     (first, one), *others = ((name, array) for name, array in named.items() if array is not None)
     for name, array in others:
-        if array.scope is not one.scope:
+        if not isinstance(array, ArrayHandle) and array.scope is not one.scope:
             raise KernelTypeError(
                 f"{what}: {name}: expected an array on {one.device}, where {first} is, got one on {array.device}",
                 hint=f'pass a copy: array.to("{one.device}")',
             )
-    return not one.device.is_cpu
+    return not isinstance(one, ArrayHandle) and not one.device.is_cpu
 
 
 def require_count(what: str, name: str, value: Any) -> int:

@@ -1,21 +1,27 @@
-"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy and in native code,
-or on a GPU by kernels."""
+"""Sums along an array, sorts, and runs of equal values.
+
+Outside of JAX they are made by NumPy and in native code, or on a GPU by kernels; in a traced function by JAX.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.host import traced_sorting
 from jaxwarp.host.checks import (
+    are_apart,
     are_on_gpu,
     elements,
     put,
-    require_array,
     require_count,
+    require_here,
     require_row,
     require_same_type,
     require_scalars,
@@ -23,7 +29,7 @@ from jaxwarp.host.checks import (
 )
 from jaxwarp.memory.host_scope import HOST, require_settled, scope_of
 from jaxwarp.native.library import sort_order
-from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
+from jaxwarp.types import element_scalar, element_shape, float32, float64, int32, int64, uint32, uint64
 
 _SCANNED = (int32, int64, float32, float64)
 _KEYS = (int32, uint32, float32, int64, uint64, float64)
@@ -42,10 +48,10 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
 
     Raises:
         ArrayError: the arrays differ in size or type, are of another type, or have several axes and gaps.
-        KernelTypeError: one is no array outside of JAX, or a tape records floats.
+        KernelTypeError: one is no array, or a tape records floats.
     """
     what = "array_scan"
-    source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
+    source, target = require_here(what, "in_array", in_array), require_here(what, "out_array", out_array, True)
     is_on_gpu = are_on_gpu(what, {"in_array": source, "out_array": target})
     if source.size != target.size:
         raise ArrayError(f"{what}: In and out array storage sizes do not match ({source.size} vs {target.size})")
@@ -53,6 +59,9 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     require_scalars(what, source, _SCANNED)
     require_row(what, "in", source)
     require_row(what, "out", target)
+    if isinstance(source, ArrayHandle):
+        traced_sorting.scan(source, target, inclusive)
+        return
 
     def scan() -> None:
         from jaxwarp.host import gpu_sorting  # its kernels are made when they are first used
@@ -111,15 +120,14 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         KernelTypeError, KernelValueError: `count` is no number of elements, or a tape records floats.
     """
     what = "radix_sort_pairs"
-    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    key_array, value_array = require_here(what, "keys", keys, True), require_here(what, "values", values, True)
     is_on_gpu = are_on_gpu(what, {"keys": key_array, "values": value_array})
     number = require_count(what, "count", count)
     if number == 0:
         return
     _require_room(what, key_array, value_array, number)
     types = f"{short(key_array.dtype)}, {short(value_array.dtype)}"
-    value_type = value_array.region.dtype
-    size = value_type.itemsize * int(np.prod(value_array.components))
+    size = element_scalar(value_array.dtype).bytes * math.prod(element_shape(value_array.dtype))
     if key_array.dtype not in _KEYS or size not in (4, 8):
         raise ArrayError(f"{what}: Unsupported keys and values data types: {types}")
     for name, array in (("keys", key_array), ("values", value_array)):
@@ -127,10 +135,13 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
             raise ArrayError(
                 f"{what}() requires a contiguous {name} array, got non-contiguous {name} with data types: {types}"
             )
-    width = 8 * key_array.region.dtype.itemsize
+    width = key_array.dtype.bits
     end = width if end_bit is None else end_bit
     if not (isinstance(begin_bit, int) and isinstance(end, int) and 0 <= begin_bit <= end <= width):
         raise ArrayError(f"{what}: Invalid radix sort bit range [{begin_bit}, {end}) for {width}-bit keys")
+    if isinstance(key_array, ArrayHandle):
+        traced_sorting.sort_pairs(key_array, value_array, number, begin_bit, end)
+        return
 
     def sort() -> None:
         if is_on_gpu:
@@ -152,7 +163,7 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
 def _require_room(what: str, keys: Any, values: Any, count: int) -> None:
     if keys.size < count or values.size < count:
         raise ArrayError(f"{what}: {count} pairs, but keys have {keys.size} elements and values {values.size}")
-    if keys.region.overlaps(values.region):
+    if not are_apart(keys, values):
         raise ArrayError(f"{what}: keys and values share memory", hint="pass a copy of one: jaxwarp.clone(values)")
 
 
@@ -170,24 +181,29 @@ def segmented_sort_pairs(
             starts.
         segment_end_indices: n integers, where each ends. Segments must not overlap.
 
+    In a traced function, segments are not checked.
+
     Raises:
         ArrayError: the arrays are too small, of another type or shape, or have gaps.
         KernelTypeError, KernelValueError: `count` is no number of elements, a segment is not within them or overlaps
             another, or a tape records floats.
     """
     what = "segmented_sort_pairs"
-    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    key_array, value_array = require_here(what, "keys", keys, True), require_here(what, "values", values, True)
     number = require_count(what, "count", count)
     if number > _MOST:
         raise KernelValueError(f"{what}: count must not exceed {_MOST}, got {number}")
-    starts = require_array(what, "segment_start_indices", segment_start_indices)
-    ends = None if segment_end_indices is None else require_array(what, "segment_end_indices", segment_end_indices)
+    starts = require_here(what, "segment_start_indices", segment_start_indices)
+    ends = None if segment_end_indices is None else require_here(what, "segment_end_indices", segment_end_indices)
     named = {"keys": key_array, "values": value_array, "segment_start_indices": starts, "segment_end_indices": ends}
     is_on_gpu = are_on_gpu(what, named)
     if number == 0:
         return
     _require_segments(what, named)
     _require_room(what, key_array, value_array, number)
+    if isinstance(key_array, ArrayHandle):
+        traced_sorting.sort_segments(key_array, value_array, number, starts, ends)
+        return
 
     def sort() -> None:
         ranges = _ranges(what, starts.numpy(), None if ends is None else ends.numpy(), number)
@@ -221,7 +237,7 @@ def _require_segments(what: str, named: dict[str, Any]) -> None:
                 raise ArrayError(f"{what}: {name} array must be of type int32")
             if array.ndim != 1:
                 raise ArrayError(f"{what}: {name} must be one-dimensional")
-            if array.region.overlaps(keys.region) or array.region.overlaps(values.region):
+            if not (are_apart(array, keys) and are_apart(array, values)):
                 raise ArrayError(f"{what}: {name} shares memory with keys or values")
     starts, ends = named["segment_start_indices"], named["segment_end_indices"]
     if ends is not None and starts.size != ends.size:
@@ -266,12 +282,13 @@ def runlength_encode(
 
     Raises:
         ArrayError: the arrays are too small or of another type.
-        KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture.
+        KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture or
+            a traced function.
     """
     what = "runlength_encode"
-    source, found = require_array(what, "values", values), require_array(what, "run_values", run_values, True)
-    lengths = require_array(what, "run_lengths", run_lengths, True)
-    number = None if run_count is None else require_array(what, "run_count", run_count, True)
+    source, found = require_here(what, "values", values), require_here(what, "run_values", run_values, True)
+    lengths = require_here(what, "run_lengths", run_lengths, True)
+    number = None if run_count is None else require_here(what, "run_count", run_count, True)
     named = {"values": source, "run_values": found, "run_lengths": lengths, "run_count": number}
     is_on_gpu = are_on_gpu(what, named)
     if isinstance(value_count, int) and value_count < 0:
@@ -291,6 +308,8 @@ def runlength_encode(
         raise KernelTypeError(f"{what}: run_count: expected an array of one int32, got one without elements")
     for name, array in (("values", source), ("run_values", found), ("run_lengths", lengths)):
         require_row(what, name, array)
+    if isinstance(source, ArrayHandle):
+        return traced_sorting.encode_runs(what, source, count, found, lengths, number)
     if number is None:
         require_settled(f"{what}: the number of runs")
     runs: int | None = 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxwarp.analysis.effects import analyze
@@ -20,6 +21,7 @@ from jaxwarp.codegen.abi import (
     Entry,
     Geometry,
     LaunchCode,
+    are_integers,
     index_bits_of,
 )
 from jaxwarp.codegen.progress import logged, told
@@ -111,9 +113,10 @@ def placing(kernel: Kernel, fma: bool) -> frozenset[int]:
 @with_deep_stack
 def code_of(key: CodeKey) -> LaunchCode:
     """Return the code of a launch."""
+    if set(map(type, chain(key.grid, *key.shapes))) <= {int}:
+        return _made(settled(key))
     grid, *shapes = [tuple(int(n) if is_static(n) else n for n in extents) for extents in (key.grid, *key.shapes)]
-    is_known = all(type(n) is int for extents in (grid, *shapes) for n in extents)
-    make = _made if is_known else _made.__wrapped__  # symbolic extents may not be comparable
+    make = _made if are_integers(grid, *shapes) else _made.__wrapped__  # symbolic extents may not be comparable
     return make(settled(key._replace(grid=grid, shapes=tuple(shapes))))
 
 

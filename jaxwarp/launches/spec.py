@@ -146,6 +146,11 @@ class LaunchSpec:
         return self.has_side_effect or (self.debug is not None and self.debug.is_kept and bool(self.debug.checks))
 
     @cached_property
+    def is_wide(self) -> bool:
+        """Tell whether a parameter has a 64-bit type: its rules then run where JAX has such types."""
+        return any(p.dtype.bits == 64 for p in self.kernel.params)
+
+    @cached_property
     def operand_params(self) -> tuple[int, ...]:
         """The parameters that are operands."""
         return tuple(i for i, role in enumerate(self.roles) if role != OUTPUT)

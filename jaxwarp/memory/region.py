@@ -59,8 +59,8 @@ class Region:
     @cached_property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one after its last."""
-        if self.size == 0:
-            return self.address, self.address
+        if self.is_dense:
+            return self.address, self.address + self.nbytes
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
         return self.address + low, self.address + high + self.dtype.itemsize
@@ -193,10 +193,11 @@ class _Places:
 
 def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides of a row-major array."""
-    strides = [itemsize] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= extent
+    return tuple(reversed(strides))
 
 
 def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any = None) -> Region:

@@ -8,10 +8,11 @@ the planner of CPU code what a body for several rows would cost.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxwarp.analysis.collisions import succession_of
@@ -36,6 +37,7 @@ from jaxwarp.passes.unrolled import unrolled
 from jaxwarp.passes.widen_half import widen_half
 
 _CACHE = 512
+_NUMBERS = frozenset((int,))
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,12 @@ class PassContext:
     @property
     def is_all_known(self) -> bool:
         """True if those of the parameters are numbers, too."""
-        return self.is_known and all(map(_are_numbers, self.shapes))
+        return self.is_known and _are_numbers(chain(*self.shapes))
 
     @property
     def is_alone(self) -> bool:
         """True if the launch is known to have one thread."""
-        return self.grid is not None and set(self.grid) == {1}
+        return self.grid is not None and self.is_known and set(self.grid) == {1}
 
     @property
     def threads(self) -> tuple[Any, ...]:
@@ -154,8 +156,8 @@ def _unrolled(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext
 
 
 def _is_mergeable(context: PassContext) -> bool:
-    """Threads that follow each other do so along rows."""
-    return context.order is None and context.is_all_known
+    """Return whether there are axes to merge. Threads that follow each other do so along rows."""
+    return context.order is None and len(context.threads) > 1 and context.is_all_known
 
 
 @_in_context(flatten, _is_mergeable)
@@ -169,8 +171,8 @@ def _alone(kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     return alone(kernel), context
 
 
-def _are_numbers(extents: tuple[Any, ...]) -> bool:
-    return all(type(n) is int for n in extents)
+def _are_numbers(extents: Iterable[Any]) -> bool:
+    return _NUMBERS.issuperset(map(type, extents))
 
 
 @_in_context(coarsen)
@@ -304,8 +306,9 @@ def on_cpu(
         in_order: whether of threads that store to one element the last one wins.
         numbers: see PassContext.
     """
-    context = PassContext(grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers)
-    context = replace(context, price=ON_CPUS)
+    context = PassContext(
+        grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers, price=ON_CPUS
+    )
     if context.is_all_known and _versions.has(kernel, (context.grid, context.shapes, numbers)):
         kernel, context = run(GATHER, kernel, context)
     cleared, context = run(CLEAR, kernel, context)

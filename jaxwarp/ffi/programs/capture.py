@@ -18,6 +18,7 @@ from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
     CapturedProgram,
+    ComputeOp,
     CopyOp,
     FillOp,
     IfOp,
@@ -60,6 +61,10 @@ class RecordedArray(ArrayHandle):
 
     @property
     def value(self) -> NoReturn:
+        raise located(_no_value(f"array '{self.name}'"), sys._getframe(1))
+
+    @property
+    def held(self) -> NoReturn:
         raise located(_no_value(f"array '{self.name}'"), sys._getframe(1))
 
     @property
@@ -229,6 +234,11 @@ class CallableRecorder(Program):
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         self._ops.append(CallOp(call, *self._views_of(operands, written)))
 
+    def compute(
+        self, function: Callable[..., Sequence[Any]], operands: Sequence[ArrayHandle], written: Sequence[ArrayHandle]
+    ) -> None:
+        self._ops.append(ComputeOp(function, *self._views_of(operands, written)))
+
     def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
         assert isinstance(condition, RecordedArray)
         self._ops.append(LoopOp(self.own(condition), self._recorded(body), max_iterations))
@@ -294,10 +304,11 @@ class CallableRecorder(Program):
                     written = dict(zip(op.launch.result_params, op.results, strict=True))
                     dead |= {written[i].buffer for i in outputs if written[i].is_whole}
                     dead -= {v.buffer for v in op.operands}
-                case CallOp() | LoopOp() | IfOp():
+                case CallOp() | ComputeOp() | LoopOp() | IfOp():
                     reads, writes = views_of(op)
                     # What a body overwrites may stay as it is: the body may not run.
-                    dead -= {v.buffer for v in (reads if isinstance(op, CallOp) else [*reads, *writes])}
+                    is_body = isinstance(op, LoopOp | IfOp)
+                    dead -= {v.buffer for v in ([*reads, *writes] if is_body else reads)}
                 case CopyOp() | FillOp():
                     if op.to.buffer in dead:
                         continue
@@ -315,6 +326,8 @@ def _with_views(op: Op, placed: Callable[[BufferView], BufferView]) -> Op:
             return LaunchOp(op.launch, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
         case CallOp():
             return CallOp(op.call, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
+        case ComputeOp():
+            return ComputeOp(op.function, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))
         case CopyOp():
             return CopyOp(placed(op.to), placed(op.source))
         case FillOp():

@@ -22,6 +22,7 @@ from jaxwarp.launches.spec import Dim, LaunchSpec
 from jaxwarp.unlocked import cached_property
 
 Shape = tuple[Dim, ...]
+_MOST_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,15 @@ class CallOp:
 
 
 @dataclass(frozen=True)
+class ComputeOp:
+    """A function of JAX, of the values of operands; it is compared by identity."""
+
+    function: Callable[..., Sequence[Any]]
+    operands: tuple[BufferView, ...]
+    results: tuple[BufferView, ...]
+
+
+@dataclass(frozen=True)
 class LoopOp:
     """Operations that are repeated as long as a view of one number is not zero, at most so often; None: no limit."""
 
@@ -86,13 +96,13 @@ class IfOp:
     bodies: tuple[tuple[Op, ...], tuple[Op, ...]]
 
 
-Op = LaunchOp | CallOp | CopyOp | FillOp | LoopOp | IfOp
+Op = LaunchOp | CallOp | ComputeOp | CopyOp | FillOp | LoopOp | IfOp
 
 
 def views_of(op: Op) -> tuple[list[BufferView], list[BufferView]]:
     """Return the views that an operation reads, and those it writes."""
     match op:
-        case LaunchOp() | CallOp():
+        case LaunchOp() | CallOp() | ComputeOp():
             return list(op.operands), list(op.results)
         case CopyOp():
             return [op.source], [op.to]
@@ -140,6 +150,12 @@ class CapturedProgram:
     def _hash(self) -> int:
         return hash((self.name, self.operands, self.results, self.scratch, self.aliases, self.ops))
 
+    @cached_property
+    def is_wide(self) -> bool:
+        """Tell whether it computes with a 64-bit type: its rules then run where JAX has such types."""
+        views = [view for op in self.ops for part in views_of(op) for view in part]
+        return any(view.dtype.kind in "iuf" and view.dtype.itemsize == 8 for view in views)
+
     def __hash__(self) -> int:
         return self._hash  # JAX asks often, and there may be thousands of operations
 
@@ -155,7 +171,8 @@ def evaluate(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]:
     for operand, result in recording.aliases:
         values[recording.operands + result] = operands[operand]
     first = recording.operands
-    _run(recording.ops, values, {first + n: slot for n, slot in enumerate(slots)})
+    with compat.with_x64_if(recording.is_wide):
+        _run(recording.ops, values, {first + n: slot for n, slot in enumerate(slots)})
     return [values[first + i] for i in range(len(recording.results))]
 
 
@@ -176,7 +193,9 @@ def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, OutputSl
         slot = slots[view.buffer]
         whole = values.get(view.buffer)
         flat = jnp.zeros(math.prod(slot.shape), slot.dtype) if whole is None else whole.reshape(-1)
-        flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (view.offset,))
+        # A number of Python's would have 64 bits where JAX has them; a rule of JAX's may be run where it has none.
+        offset = np.int32(view.offset) if view.offset <= _MOST_INT32 else view.offset
+        flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (offset,))
         values[view.buffer] = flat.reshape(slot.shape)
 
     for op in ops:
@@ -185,6 +204,9 @@ def _run(ops: Sequence[Op], values: dict[int, Any], slots: Mapping[int, OutputSl
                 given = [read(v) for v in op.operands]
                 results = bind_launch(op.launch, given) if isinstance(op, LaunchOp) else bind_call(op.call, given)
                 for view, result in zip(op.results, results, strict=True):
+                    write(view, result)
+            case ComputeOp():
+                for view, result in zip(op.results, op.function(*map(read, op.operands)), strict=True):
                     write(view, result)
             case CopyOp():
                 write(op.to, read(op.source).reshape(op.to.shape))

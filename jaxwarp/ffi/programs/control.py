@@ -47,17 +47,17 @@ def over_arrays(
         condition: the array of one number that decides.
         bodies: functions that launch on the arrays.
     """
-    start = compat.unify_varying([*(a.value for a in arrays), *others])[: len(arrays)]
+    start = compat.unify_varying([*(a.held for a in arrays), *others])[: len(arrays)]
 
     def holds(values: Values) -> Any:
         with standing_for(arrays, values):
-            return condition.value.reshape(()) != 0
+            return condition.held.reshape(()) != 0
 
     def step(body: Callable[[], object]) -> Step:
         def run(values: Values) -> Values:
             with standing_for(arrays, values):
                 body()
-                found = [a.value for a in arrays]
+                found = [a.held for a in arrays]
             # In a shard_map, what the body makes anew must vary as what it replaces.
             return tuple(compat.unify_varying([*found, *values])[: len(arrays)])
 

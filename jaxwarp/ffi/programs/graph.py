@@ -25,6 +25,7 @@ from jaxwarp.ffi.programs.captured import (
     BufferView,
     CallOp,
     CapturedProgram,
+    ComputeOp,
     CopyOp,
     FillOp,
     IfOp,
@@ -48,12 +49,24 @@ def bind_graph(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]
     """Run a recorded program on JAX values.
 
     Where launches print or may fail, it is these, each of which tells it by itself; also where some are made in Python,
-    repeated, or chosen.
+    repeated, or chosen, or JAX computes between them.
     """
-    apart = CallOp | LoopOp | IfOp
+    apart = CallOp | ComputeOp | LoopOp | IfOp
     if any(isinstance(op, apart) or (isinstance(op, LaunchOp) and _tells(op.launch)) for op in recording.ops):
         return evaluate(recording, operands)
-    return graph_p.bind(*compat.unify_varying(operands), recording=recording)
+    with compat.with_x64_if(recording.is_wide):
+        return graph_p.bind(*compat.unify_varying(operands), recording=recording)
+
+
+def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule that runs where JAX has the types of the program, which the one around it need not have."""
+
+    @functools.wraps(rule)
+    def run(*args: Any, recording: CapturedProgram) -> Any:
+        with compat.with_x64_if(recording.is_wide):
+            return rule(*args, recording=recording)
+
+    return run
 
 
 def _tells(launch: LaunchSpec) -> bool:
@@ -131,7 +144,7 @@ def program_attributes(recording: CapturedProgram, platform: str, is_for_export:
             case FillOp():
                 pattern = op.scalar[:4]
                 encoded += (_FILL, len(pattern), int.from_bytes(pattern, "little"), view(op.to))
-            case CallOp() | LoopOp() | IfOp():
+            case CallOp() | ComputeOp() | LoopOp() | IfOp():
                 raise InternalError(f"{recording.name}: {type(op).__name__} in a program of one operation")
     attributes |= {f"image{number}": image for image, number in images.items()}
     table = [n for v in views for n in _encode(v)]
@@ -180,9 +193,9 @@ def _graph_jvp(
     return list(results.values()), [found.get(i, zero) for i, zero in enumerate(zeros)]
 
 
-graph_p.def_impl(_graph_impl)
+graph_p.def_impl(_typed(_graph_impl))
 graph_p.def_effectful_abstract_eval(_graph_abstract)
-mlir.register_lowering(graph_p, _graph_lower_cpu, platform="cpu")
-mlir.register_lowering(graph_p, _graph_lower_cuda, platform="cuda")
-batching.primitive_batchers[graph_p] = _graph_batch
-ad.primitive_jvps[graph_p] = _graph_jvp
+mlir.register_lowering(graph_p, _typed(_graph_lower_cpu), platform="cpu")
+mlir.register_lowering(graph_p, _typed(_graph_lower_cuda), platform="cuda")
+batching.primitive_batchers[graph_p] = _typed(_graph_batch)
+ad.primitive_jvps[graph_p] = _typed(_graph_jvp)

@@ -119,6 +119,11 @@ class PythonCall:
         return [p for p in self.parameters if p.role != INPUT]
 
     @property
+    def is_wide(self) -> bool:
+        """Tell whether an argument has a 64-bit type: its rules then run where JAX has such types."""
+        return any(p.static is None and _dtype(p).itemsize == 8 for p in self.parameters)
+
+    @property
     def aliases(self) -> dict[int, int]:
         """Operand number to result number of the in-out arguments."""
         numbers = {p.name: n for n, p in enumerate(self.results)}
@@ -149,8 +154,19 @@ def make_call(
 
 def bind_call(call: PythonCall, operands: Sequence[Any]) -> list[Any]:
     """Calls the function where the program runs."""
-    with jax.named_scope(call.name):
+    with jax.named_scope(call.name), compat.with_x64_if(call.is_wide):
         return list(call_p.bind(*compat.unify_varying(operands), call=call))
+
+
+def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule that runs where JAX has the types of the call, which the program around it need not have."""
+
+    @functools.wraps(rule)
+    def run(*args: Any, call: PythonCall) -> Any:
+        with compat.with_x64_if(call.is_wide):
+            return rule(*args, call=call)
+
+    return run
 
 
 @functools.lru_cache(maxsize=64)
@@ -345,10 +361,10 @@ def _register() -> None:
             _is_registered = True
 
 
-call_p.def_impl(_call_impl)
+call_p.def_impl(_typed(_call_impl))
 call_p.def_effectful_abstract_eval(_call_abstract)
 for _platform in ("cpu", "cuda"):
-    mlir.register_lowering(call_p, _call_lower, platform=_platform)
-batching.primitive_batchers[call_p] = _call_batch
-ad.primitive_jvps[call_p] = _call_jvp
+    mlir.register_lowering(call_p, _typed(_call_lower), platform=_platform)
+batching.primitive_batchers[call_p] = _typed(_call_batch)
+ad.primitive_jvps[call_p] = _typed(_call_jvp)
 ad.primitive_transposes[call_p] = _call_transpose

@@ -17,7 +17,7 @@ from jaxwarp import compat
 from jaxwarp.boundary import boundaries
 from jaxwarp.conversions import converted
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.launches.arguments.argument import Given, describe
+from jaxwarp.launches.arguments.argument import Given, describe, is_wide, require_enabled
 from jaxwarp.launches.spec import is_static
 from jaxwarp.memory.devices import Device, device_from_jax
 from jaxwarp.memory.indexing import require_index
@@ -48,7 +48,17 @@ class ArrayHandle:
 
     @property
     def value(self) -> jax.Array:
-        """The JAX value: the array's shape followed by the component axes."""
+        """The JAX value: the array's shape followed by the component axes.
+
+        Raises:
+            KernelTypeError: it has a 64-bit type, and JAX has none here.
+        """
+        require_enabled(f"array '{self.name}'", self.dtype)
+        return self.held
+
+    @property
+    def held(self) -> jax.Array:
+        """The value, which may have a 64-bit type even if JAX has none for others."""
         return self._value
 
     @property
@@ -100,11 +110,11 @@ class ArrayHandle:
     @property
     def full_shape(self) -> tuple[Any, ...]:
         """The extents, with those of components."""
-        return tuple(self.value.shape)
+        return tuple(self.held.shape)
 
     def describe(self) -> Given:
         """Return what a launch needs to know before it looks at the contents."""
-        return dataclasses.replace(describe(self.value), kind="handle", element=self.type.dtype)
+        return dataclasses.replace(describe(self.held), kind="handle", element=self.type.dtype)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -215,7 +225,8 @@ class ArrayHandle:
         scalar = element_scalar(self.dtype)
         if isinstance(source, np.ndarray):
             source = source.copy()  # the original may change before the program is compiled
-        given = source if isinstance(source, ArrayHandle) else jnp.asarray(source)
+        with compat.with_x64_if(scalar.bits == 64):
+            given = source if isinstance(source, ArrayHandle) else jnp.asarray(source)
         found = given.describe() if isinstance(given, ArrayHandle) else describe(given)
         if found.shape != self.full_shape or found.dtype != scalar.numpy:
             raise KernelTypeError(
@@ -228,7 +239,7 @@ class ArrayHandle:
 
     def store(self, source: Any) -> None:
         """Takes over the contents of another array or of a JAX value that fits."""
-        self.replace(source.value if isinstance(source, ArrayHandle) else source)
+        self.replace(source.held if isinstance(source, ArrayHandle) else source)
 
     def fill_(self, value: Any) -> ArrayHandle:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
@@ -258,11 +269,12 @@ class _View(ArrayHandle):
         self.parent = parent
         self.index = index
         ndim = parent.ndim - sum(not isinstance(i, slice) for i in index)
-        super().__init__(f"{parent.name}[...]", Array(parent.dtype, ndim), parent.value, parent.is_writable)
+        super().__init__(f"{parent.name}[...]", Array(parent.dtype, ndim), parent.held, parent.is_writable)
 
     @property
-    def value(self) -> jax.Array:
-        return self.parent.value[self.index]
+    def held(self) -> jax.Array:
+        with compat.with_x64_if(is_wide(self.dtype)):
+            return self.parent.held[self.index]
 
     @property
     def root(self) -> ArrayHandle:
@@ -275,7 +287,8 @@ class _View(ArrayHandle):
 
     def replace(self, value: jax.Array) -> None:
         self.require_writable("written")
-        self.parent.replace(self.parent.value.at[self.index].set(value))
+        with compat.with_x64_if(is_wide(self.dtype)):
+            self.parent.replace(self.parent.held.at[self.index].set(value))
 
 
 @boundaries
@@ -284,16 +297,17 @@ class _Placed(ArrayHandle):
 
     def __init__(self, parent: ArrayHandle, type_: Array, full_shape: tuple[Any, ...]):
         self.parent, self._full_shape = parent, full_shape
-        super().__init__(f"{parent.name} in shape {full_shape}", type_, parent.value, parent.is_writable)
+        super().__init__(f"{parent.name} in shape {full_shape}", type_, parent.held, parent.is_writable)
 
     @property
     def _is_whole(self) -> bool:
         return math.prod(self._full_shape) == math.prod(self.parent.full_shape)
 
     @property
-    def value(self) -> jax.Array:
-        flat = self.parent.value.reshape(-1)
-        return (flat if self._is_whole else flat[: math.prod(self._full_shape)]).reshape(self._full_shape)
+    def held(self) -> jax.Array:
+        with compat.with_x64_if(is_wide(self.dtype)):
+            flat = self.parent.held.reshape(-1)
+            return (flat if self._is_whole else flat[: math.prod(self._full_shape)]).reshape(self._full_shape)
 
     @property
     def root(self) -> ArrayHandle:
@@ -306,10 +320,11 @@ class _Placed(ArrayHandle):
 
     def replace(self, value: jax.Array) -> None:
         self.require_writable("written")
-        whole = self.parent.value
-        if not self._is_whole:
-            value = whole.reshape(-1).at[: math.prod(self._full_shape)].set(value.reshape(-1))
-        self.parent.replace(value.reshape(whole.shape))
+        whole = self.parent.held
+        with compat.with_x64_if(is_wide(self.dtype)):
+            if not self._is_whole:
+                value = whole.reshape(-1).at[: math.prod(self._full_shape)].set(value.reshape(-1))
+            self.parent.replace(value.reshape(whole.shape))
 
 
 @contextmanager
@@ -350,10 +365,14 @@ as_value_in_trees(_Placed)
 def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> jax.Array:
     """A JAX array of `shape`, component axes included, of one value."""
     scalar, components = element_scalar(element), element_shape(element)
-    given = value.value if isinstance(value, ArrayHandle) else value
+    given = value.held if isinstance(value, ArrayHandle) else value
     if scalar.is_int:
         given = _integers(given, scalar, where)
-    array = jnp.asarray(given)
+    with compat.with_x64_if(scalar.bits == 64):
+        return _broadcast(jnp.asarray(given), shape, components, scalar, where)
+
+
+def _broadcast(array: jax.Array, shape: tuple[Any, ...], components: Any, scalar: Scalar, where: str) -> jax.Array:
     if array.shape not in ((), components):
         expected = "a number" if not components else f"a number or an array of shape {components}"
         raise KernelTypeError(

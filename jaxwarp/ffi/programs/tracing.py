@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import jax
 import numpy as np
 
+from jaxwarp import compat
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import located
 from jaxwarp.errors import KernelError, KernelTypeError, type_text
@@ -21,9 +22,10 @@ from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
 from jaxwarp.kernel import Kernel
 from jaxwarp.launches.arguments.argument import (
     CallParameter,
+    Given,
     as_jax_value,
     describe_for,
-    require_enabled,
+    is_wide,
     with_absent,
 )
 from jaxwarp.launches.arguments.bind import (
@@ -74,22 +76,28 @@ class Program:
 
     def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
         """A new array of one value."""
-        require_enabled(f"array '{name}'", type_.dtype)
         return self._named(name, type_, filled(shape, type_.dtype, value, name))
 
     def clone(self, source: ArrayHandle) -> ArrayHandle:
         """A new array with the contents of another one."""
-        return self._named(f"clone of {source.name}", source.type, source.value)
+        return self._named(f"clone of {source.name}", source.type, source.held)
 
     def launch(self, launch: LaunchSpec, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Launches on arrays and JAX values; `written` are the arrays of the results."""
-        values = [o.value if isinstance(o, ArrayHandle) else o for o in operands]
+        values = [o.held if isinstance(o, ArrayHandle) else o for o in operands]
         # A NumPy array may change before the program is compiled.
         _replace(written, bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values]))
 
+    def compute(
+        self, function: Callable[..., Sequence[Any]], operands: Sequence[ArrayHandle], written: Sequence[ArrayHandle]
+    ) -> None:
+        """Write to arrays what a function of JAX makes of the values of operands."""
+        with compat.with_x64_if(any(is_wide(array.dtype) for array in (*operands, *written))):
+            _replace(written, function(*(array.held for array in operands)))
+
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Makes a launch in Python when the program runs, on arrays and JAX values."""
-        _replace(written, bind_call(call, [o.value if isinstance(o, ArrayHandle) else o for o in operands]))
+        _replace(written, bind_call(call, [o.held if isinstance(o, ArrayHandle) else o for o in operands]))
 
     def repeat(self, condition: ArrayHandle, body: Callable[[], object], max_iterations: int | None) -> None:
         """Run a body as long as an array of one number is not zero."""
@@ -106,12 +114,12 @@ class Program:
     def _control(self, control: Any, condition: ArrayHandle, bodies: Sequence[Callable[[], object]]) -> None:
         known = list(self.arrays.values())
         arrays = [a for a in known if a.is_writable and a.is_here]
-        others = [a.value for a in known if not a.is_writable and a.is_here]
+        others = [a.held for a in known if not a.is_writable and a.is_here]
         over_arrays(control, arrays, others, condition, bodies)
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
         """At the end: what these arrays hold."""
-        return [a.value for a in arrays]
+        return [a.held for a in arrays]
 
     def misuse(self) -> KernelTypeError:
         """Build the error for a function of JAX that is called with an array of the program."""
@@ -166,11 +174,9 @@ def launch_traced(
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     pairs = zip(arguments, values, strict=True)
-    described = [v.describe() if isinstance(v, ArrayHandle) else describe_for(a, v) for a, v in pairs]
+    described = [_described(argument, value) for argument, value in pairs]
     described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
-    for argument, element in zip(arguments, elements, strict=True):
-        require_enabled(argument.where, element)
     converters = make_converters(arguments, elements, described)
     options = LaunchOptions(program.vmap_method, kernel.cuda_options(block_dim), program.has_side_effect)
     shapes = [d.shape for d in described]
@@ -182,11 +188,24 @@ def launch_traced(
     # XLA would copy an array that is an in-out operand and another operand as well.
     values = [_empty(values[i], element) if i in same else values[i] for i, element in enumerate(elements)]
     operands = [
-        value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
-        for value, convert, role in zip(values, converters, launch.roles, strict=True)
+        value if convert is None else _converted(convert, element, value)
+        for value, convert, element, role in zip(values, converters, elements, launch.roles, strict=True)
         if role != OUTPUT
     ]
     program.launch(launch, operands, written)
+
+
+def _described(argument: CallParameter, value: Any) -> Given:
+    if isinstance(value, ArrayHandle):
+        return value.describe()
+    with compat.with_x64_if(is_wide(argument.element)):
+        return describe_for(argument, value)
+
+
+def _converted(convert: Callable[[Any], Any], element: Element, value: Any) -> Any:
+    """An operand. What the program itself holds may have 64-bit types even if JAX has none."""
+    with compat.with_x64_if(is_wide(element)):
+        return convert(value.held if isinstance(value, ArrayHandle) else value)
 
 
 def _place(value: Any) -> tuple[int, Any] | None:
@@ -234,7 +253,7 @@ def written_arrays(
         written.append(handle)
     for i, handle in zip(launch.result_params, written, strict=True):
         for j, other in enumerate(given):
-            if i != j and j not in same and isinstance(other, ArrayHandle) and _share(handle, other):
+            if i != j and j not in same and isinstance(other, ArrayHandle) and share(handle, other):
                 raise KernelTypeError(
                     f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
                     " overlap, and the kernel writes to it",
@@ -243,7 +262,7 @@ def written_arrays(
     return written
 
 
-def _share(written: ArrayHandle, other: ArrayHandle) -> bool:
+def share(written: ArrayHandle, other: ArrayHandle) -> bool:
     """Return whether two arrays of a program are one, or parts of one that may have elements in common."""
     if written.root is not other.root:
         return False

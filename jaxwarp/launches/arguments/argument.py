@@ -238,11 +238,16 @@ def is_key(dtype: Any) -> bool:
     return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
+def is_wide(element: Any) -> bool:
+    """Return whether an element type has 64 bits; one that is left open has not."""
+    scalar = element if isinstance(element, Scalar) else getattr(element, "dtype", None)
+    return isinstance(scalar, Scalar) and scalar.bits == 64
+
+
 def require_enabled(where: str, element: Element) -> None:
     """64-bit types exist in JAX only where they are enabled."""
-    scalar = element_scalar(element)
-    if scalar.bits == 64 and not compat.is_x64_enabled():
+    if is_wide(element) and not compat.is_x64_enabled():
         raise KernelTypeError(
-            f"{where} has type {scalar}, but 64-bit types are not enabled in JAX",
+            f"{where} has type {element_scalar(element)}, but 64-bit types are not enabled in JAX",
             hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
         )

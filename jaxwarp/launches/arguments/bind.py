@@ -135,12 +135,9 @@ def bind(
 
 def _require_one_shape(kernel: Kernel, shapes: Sequence[Shape]) -> None:
     """The fields of an array of structs are arrays of as many elements."""
-    place = 0
-    for argument in kernel.arguments if kernel.has_structs else ():
-        leaves = argument.leaves
-        found, place = shapes[place : place + len(leaves)], place + len(leaves)
-        if not (argument.is_array and len(leaves) > 1):
-            continue
+    for k in kernel.places.records:
+        argument, first = kernel.arguments[k], kernel.places.first
+        leaves, found = argument.leaves, shapes[first[k] : first[k + 1]]
         extents = [(shape or ())[: argument.annotation.ndim] for shape in found]
         for leaf, extent in zip(leaves, extents, strict=True):
             if extent != extents[0]:

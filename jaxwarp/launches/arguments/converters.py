@@ -193,6 +193,12 @@ def plain_numbers(scalar: Scalar) -> Plain:
     return Plain(int, int(info.min), int(info.max))
 
 
+def number_of_c(scalar: Scalar) -> Any:
+    """Return the type of `ctypes` for a number; None for one that C has no number for."""
+    kind = scalar.numpy
+    return np.ctypeslib.as_ctypes_type(kind) if kind.isbuiltin == 1 and kind.char != "e" else None
+
+
 def _represent(argument: CallParameter, scalar: Scalar, values: np.ndarray) -> Any:
     """The values in the argument's type; refused where they do not exist in it."""
     if scalar.is_float:
