@@ -18,7 +18,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """Which blocks a matrix keeps, as in `bsr_set_from_triplets`."""
+    """The choice of the blocks that a matrix keeps, as in `bsr_set_from_triplets`."""
 
     prunes: bool | None
     topology: str
