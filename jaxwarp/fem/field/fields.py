@@ -302,12 +302,18 @@ class NonconformingField(_OfDomain):
     def __init__(self, domain: GeometryDomain, field: DiscreteField, background: Any = 0.0) -> None:
         if not isinstance(field, DiscreteField):
             raise KernelTypeError(f"NonconformingField: field: expected a field, got {type(field).__name__}")
-        if "lookup" not in type(field.geometry.arguments).FUNCTIONS:
+        if not {"lookup", "environment_lookup"} & set(type(field.geometry.arguments).FUNCTIONS):
             raise KernelValueError(
                 "NonconformingField: field: positions cannot be looked up in its geometry",
                 hint="make the mesh with build_bvh=True",
             )
         super().__init__(domain)
+        counts = {g.environment_count() for g in (field.geometry, domain.geometry)} - {1}
+        if len(counts) > 1:
+            raise KernelValueError(
+                f"NonconformingField: field: expected as many environments as the domain has,"
+                f" {domain.geometry.environment_count()}, got {field.geometry.environment_count()}"
+            )
         self.field, self.degree, self.dtype = field, field.degree, field.dtype
         is_field = isinstance(background, FieldLike)
         if is_field:

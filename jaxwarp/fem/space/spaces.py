@@ -284,12 +284,22 @@ class SpacePartition:
     """The nodes of a part of a geometry, which have numbers of their own.
 
     Without a part they are all nodes, with the numbers of the space.
+
+    Args:
+        topology: of the space.
+        geo_partition: the part.
+        with_halo: whether cells beyond the sides at the part's end have their nodes in it.
+        by_environment: whether the nodes of the part's cells are in the order of their environments, and only they are
+            nodes of the partition.
     """
 
-    def __init__(self, topology: SpaceTopology, geo_partition: Any = None, with_halo: bool = True) -> None:
+    def __init__(
+        self, topology: SpaceTopology, geo_partition: Any = None, with_halo: bool = True, by_environment: bool = False
+    ) -> None:
+        self._by_environment = by_environment
         self.space_topology = topology
         self.geo_partition = whole(topology.geometry) if geo_partition is None else geo_partition
-        self.is_whole = geo_partition is None
+        self.is_whole = geo_partition is None and not by_environment
         self._with_halo = with_halo
         self._made: tuple[Any, np.ndarray, int] | None = None
 
@@ -303,8 +313,10 @@ class SpacePartition:
             return np.arange(count, dtype=np.int32), count
         if self._made is None or self._made[0] is not table:
             own = _used(table[cells])
+            if self._by_environment:
+                own = own[np.argsort(self._environments(own), kind="stable")]
             found = own
-            if self._with_halo:  # those of cells beyond the sides at the part's end
+            if self._with_halo and not self._by_environment:  # those of cells beyond the sides at the part's end
                 beside = _used(table[self.geo_partition.outer_cells])
                 found = np.concatenate([own, np.setdiff1d(beside, own)])
             self._made = table, found.astype(np.int32), len(own)
@@ -316,6 +328,25 @@ class SpacePartition:
     def owned_node_count(self) -> int:
         """Return how many nodes the part's cells have. They come first."""
         return self._nodes[1]
+
+    def _environments(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the environments of nodes of the space that cells have."""
+        table = self.space_topology.table
+        found = np.full(self.space_topology.node_count() + 1, -1)
+        found[table] = self.space_topology.geometry.cell_environments()[:, None]
+        return found[nodes]
+
+    @property
+    def env_offsets(self) -> Any:
+        """The number of nodes in environments before each environment, and then in all of them.
+
+        None: the partition was not made with `environment_first`.
+        """
+        if not self._by_environment:
+            return None
+        geometry = self.space_topology.geometry
+        found = self._environments(self._nodes[0])
+        return geometry.integers(np.searchsorted(found, np.arange(geometry.environment_count() + 1)))
 
     def space_node_indices(self) -> Any:
         """Return the space's numbers of the nodes."""
@@ -422,18 +453,20 @@ def make_space_partition(
         space_topology: of the space.
         geometry_partition: the part; None: all of it.
         with_halo: whether cells beyond the sides at the part's end have their nodes in it, too, behind the others.
-        max_node_count, environment_first, device, temporary_store: accepted, no effect.
+        environment_first: whether the nodes are in the order of their environments: `env_offsets` of the partition says
+            where each begins. Nodes that no cell of the part has are none, then.
+        max_node_count, device, temporary_store: accepted, no effect.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments are not that.
     """
-    del max_node_count, environment_first, device, temporary_store
+    del max_node_count, device, temporary_store
     if not isinstance(space_topology, SpaceTopology):
         raise KernelTypeError(
             f"make_space_partition: space_topology: expected space.topology, got {type(space_topology).__name__}"
         )
     if geometry_partition is None:
-        return SpacePartition(space_topology)
+        return SpacePartition(space_topology, by_environment=environment_first)
     if not isinstance(geometry_partition, GeometryPartition):
         raise KernelTypeError(
             "make_space_partition: geometry_partition: expected a part of a geometry, got"
@@ -442,8 +475,12 @@ def make_space_partition(
     if geometry_partition.geometry is not space_topology.geometry:
         raise KernelValueError("make_space_partition: geometry_partition: expected a part of the space's geometry")
     if geometry_partition.is_whole:
-        return SpacePartition(space_topology)
-    return SpacePartition(space_topology, geometry_partition, with_halo)
+        return SpacePartition(space_topology, by_environment=environment_first)
+    if environment_first and with_halo:
+        raise KernelValueError(
+            "make_space_partition: with_halo: expected False with environment_first=True in a part of a geometry"
+        )
+    return SpacePartition(space_topology, geometry_partition, with_halo, environment_first)
 
 
 @boundary
