@@ -24,7 +24,8 @@ from jaxwarp.fem.field.kinds import (
     virtual_kind,
 )
 from jaxwarp.fem.geometry.geometries import DeformedGeometry
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.parts import SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.spaces import FunctionSpace
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
 from jaxwarp.frontend.text.functions import Func

@@ -26,8 +26,9 @@ from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
 from jaxwarp.fem.integration.options import BlockOptions, block_options
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
+from jaxwarp.fem.space.parts import SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.space.points import PointFunctions
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.spaces import FunctionSpace
 from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
 from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
