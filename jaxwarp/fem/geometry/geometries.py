@@ -79,6 +79,18 @@ class Geometry:
         """The numbers of nodes that cells share."""
         return shared_nodes(self.element, nodes, self.cells, self.vertex_count())
 
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        """The numbers of nodes at whole coordinates of cells, also outside of a cell.
+
+        Raises:
+            KernelValueError: the cells are not those of a grid.
+        """
+        del nodes
+        raise KernelValueError(
+            f"make_polynomial_basis_space: element_basis: BSPLINE needs a grid, got {type(self).__name__}",
+            hint="use LAGRANGE",
+        )
+
     @property
     def side_arguments(self) -> dict[str, Any]:
         """The arguments about sides that are passed to kernels."""
@@ -163,6 +175,12 @@ class _Grid(Geometry):
     def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
         table, count = super().number_nodes(nodes)
         return by_position(table, count, np.round(self._beside(nodes) * 2**20).astype(np.int64)), count
+
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        low, high = nodes.min(), nodes.max()
+        extents = (self._environments, *(n - 1 + high - low + 1 for n in self._res))
+        places = np.moveaxis(self._beside(nodes - low), -1, 0)
+        return np.asarray(np.ravel_multi_index(tuple(places), extents), np.int32), int(np.prod(extents))
 
     @functools.cached_property
     def arguments(self) -> Any:
@@ -461,6 +479,9 @@ class DeformedGeometry(Geometry):
 
     def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
         return self._base.number_nodes(nodes)
+
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        return self._base.number_lattice(nodes)
 
     @property
     def arguments(self) -> Any:

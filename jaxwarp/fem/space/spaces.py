@@ -140,7 +140,9 @@ def make_polynomial_basis_space(
     Args:
         geo: the geometry.
         degree: 0 to 3; of `RAVIART_THOMAS` and `NEDELEC_FIRST_KIND` 1.
-        element_basis: which polynomials; None: Lagrange's.
+        element_basis: which polynomials; None: Lagrange's. `BSPLINE`, on grids, is of degree 1 to 3: one node at each
+            vertex, from degree 2 on also at those of one more cell around the grid. Values at nodes are no values of
+            the field.
         discontinuous: whether cells share no nodes; so it is of degree 0 and of `NONCONFORMING_POLYNOMIAL`.
         family: where nodes are along an axis of squares and cubes.
 
@@ -151,6 +153,11 @@ def make_polynomial_basis_space(
         raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type(geo).__name__}")
     make: Any = make_vector_shape if element_basis in VECTOR_BASES else make_shape
     shape = make(geo.element, degree, element_basis, family)
+    if shape.basis is ElementBasis.BSPLINE and discontinuous:
+        raise KernelValueError(
+            "make_polynomial_basis_space: discontinuous: expected False, as cells share the nodes of B-splines",
+            hint="use LAGRANGE",
+        )
     return BasisSpace(geo, shape, discontinuous or shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL)
 
 

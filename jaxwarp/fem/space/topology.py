@@ -48,6 +48,8 @@ class SpaceTopology:
 
     def _numbers(self) -> tuple[np.ndarray, int]:
         count, per_cell = self.geometry.cell_count(), len(self.shape.nodes)
+        if self.shape.basis is ElementBasis.BSPLINE:
+            return self.geometry.number_lattice(self.shape.nodes.astype(int))
         if self.is_discontinuous:
             return np.arange(count * per_cell, dtype=np.int32).reshape(count, per_cell), count * per_cell
         return self.geometry.number_nodes(self.shape.nodes)
@@ -136,6 +138,11 @@ class SpaceTopology:
     def _side_points(self, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the points and weights of the side that has these corners of the inner cell."""
         shape, side = self.shape, self.shape.element.side
+        if shape.basis is ElementBasis.BSPLINE:
+            raise KernelValueError(
+                "the nodes of B-splines are not those of sides",
+                hint="integrate with a RegularQuadrature, or interpolate at cells",
+            )
         vertices = np.array(shape.element.value.vertices, float)[corners]
         along, weights = element_quadrature(side, 2 * shape.degree, None)
         if shape.degree == 0:
