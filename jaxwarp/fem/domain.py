@@ -129,7 +129,10 @@ class Cells(GeometryDomain):
 
     @property
     def element_partition_lookup(self) -> Any:
-        """The function `(domain_arg, position)` or `(domain_arg, position, max_dist)`: `fem.partition_lookup`."""
+        """The function `(domain_arg, position)` or `(domain_arg, position, max_dist)`: `fem.partition_lookup`.
+
+        The last argument may be the number of an environment. It has to be given where there are several.
+        """
         return self._function("partition_lookup")
 
     @property
@@ -271,28 +274,14 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
     def element_index(domain: Any, index: int):
         return domain.index.elements[index]
 
-    @wp.func
-    def environment_index(domain: Any, s: Any):
-        return 0
-
     functions |= {
         "scalar_type": constant(geometry.SCALAR), "element_index": element_index,
-        "environment_index": environment_index, "geometry": part("geometry"),
+        "environment_index": _environment(geometry, is_cells), "geometry": part("geometry"),
     }  # fmt: skip
     name = f"{'Cells' if is_cells else 'Sides'}_{geometry.__name__}"
-    if "lookup" in geometry.FUNCTIONS and is_cells:
-        near = geometry.FUNCTIONS.get("lookup_near")
-        lookup, position = geometry.FUNCTIONS["lookup"], places["position"]
-        functions["lookup"] = (
-            _lookup(lookup, position, geometry.SCALAR)
-            if near is None
-            else _lookup_near(lookup, near, position, geometry.SCALAR)
-        )
     if is_cells:
+        functions |= _lookups(geometry, places["position"])
         functions["element_partition_index"] = _partition_index
-        if "lookup_in" in geometry.FUNCTIONS:
-            functions["partition_lookup"] = _lookup_in(geometry.FUNCTIONS["lookup_in"], geometry.SCALAR)
-            functions["element_coordinates"] = geometry.FUNCTIONS["coordinates"]
     fields = {"geometry": geometry, "index": ElementIndexArg}
     made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH | _NEEDS_GRID, __call__=operators.position)
     if not is_cells:
@@ -328,6 +317,83 @@ def _of_geometry(function: Any) -> Any:
     return of_domain
 
 
+def _environment(geometry: Any, is_cells: bool) -> Any:
+    function = geometry.FUNCTIONS.get("environment")
+
+    @wp.func
+    def first(domain: Any, s: Any):
+        return 0
+
+    @wp.func
+    def of_cell(domain: Any, s: Any):
+        return function(domain.geometry, s.element_index)
+
+    @wp.func
+    def of_side(domain: Any, s: Any):
+        if s.element_index < 0:
+            return -1
+        return function(domain.geometry, domain.geometry.side_cells[s.element_index, 0])
+
+    return first if function is None else of_cell if is_cells else of_side
+
+
+def _lookups(geometry: Any, position: Any) -> dict[str, Any]:
+    """Return the functions that find cells."""
+    found, scalar = geometry.FUNCTIONS, geometry.SCALAR
+    near = found.get("lookup_near")
+    if "environment_lookup" in found:
+        is_one = "lookup" in found
+        return {
+            "lookup": _lookup_of_grid(found["environment_lookup"], found["environment"], position, scalar, is_one),
+            "partition_lookup": _lookup_in(found["lookup_in"], scalar, is_one),
+            "element_coordinates": found["coordinates"],
+        }
+    if "lookup" not in found:
+        return {}
+    if near is None:
+        return {"lookup": _lookup(found["lookup"], position, scalar)}
+    return {"lookup": _lookup_near(found["lookup"], near, position, scalar)}
+
+
+def _lookup_of_grid(function: Any, environment_of: Any, position_of: Any, scalar: Any, is_one: bool) -> Any:
+    """Make the lookup in an environment; `is_one`: it may be left out."""
+
+    @wp.func
+    def near(domain: Any, position: Any, max_dist: scalar, environment: int):
+        found = function(domain.geometry, position, environment)
+        if wp.length(position_of(domain.geometry, found) - position) > max_dist:
+            found.element_index = NULL_ELEMENT_INDEX
+        return found
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Sample):
+        return function(domain.geometry, position, environment_of(domain.geometry, guess.element_index))
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Sample_f64):
+        return function(domain.geometry, position, environment_of(domain.geometry, guess.element_index))
+
+    @wp.func
+    def lookup(domain: Any, position: Any, environment: int):
+        return function(domain.geometry, position, environment)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, max_dist: scalar, environment: int):
+        return near(domain, position, max_dist, environment)
+
+    if is_one:
+
+        @wp.func
+        def lookup(domain: Any, position: Any):
+            return function(domain.geometry, position, 0)
+
+        @wp.func
+        def lookup(domain: Any, position: Any, max_dist: scalar):
+            return near(domain, position, max_dist, 0)
+
+    return lookup
+
+
 def _lookup(function: Any, position_of: Any, scalar: Any) -> Any:
     @wp.func
     def lookup(domain: Any, position: Any):
@@ -351,14 +417,24 @@ def _lookup(function: Any, position_of: Any, scalar: Any) -> Any:
     return lookup
 
 
-def _lookup_in(function: Any, scalar: Any) -> Any:
+def _lookup_in(function: Any, scalar: Any, is_one: bool) -> Any:
     @wp.func
-    def lookup(domain: Any, position: Any):
-        return function(domain.geometry, domain.index.elements, position, scalar(0.0))
+    def lookup(domain: Any, position: Any, environment: int):
+        return function(domain.geometry, domain.index.elements, position, scalar(0.0), environment)
 
     @wp.func
-    def lookup(domain: Any, position: Any, max_dist: scalar):
-        return function(domain.geometry, domain.index.elements, position, max_dist)
+    def lookup(domain: Any, position: Any, max_dist: scalar, environment: int):
+        return function(domain.geometry, domain.index.elements, position, max_dist, environment)
+
+    if is_one:
+
+        @wp.func
+        def lookup(domain: Any, position: Any):
+            return function(domain.geometry, domain.index.elements, position, scalar(0.0), 0)
+
+        @wp.func
+        def lookup(domain: Any, position: Any, max_dist: scalar):
+            return function(domain.geometry, domain.index.elements, position, max_dist, 0)
 
     return lookup
 

@@ -18,7 +18,7 @@ from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.quadrature import Quadrature, require_domain
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, sample_type, vector
-from jaxwarp.types import element_scalar
+from jaxwarp.types import Scalar, element_scalar
 
 _ROUNDING = 1e-5
 """How far outside of a cell, beside its size, a particle is still in it."""
@@ -43,18 +43,33 @@ def particle_kind(scalar: Any) -> Any:
 
 
 @functools.cache
-def _lookup_kernel(scalar: Any, dimension: int) -> Any:
+def _lookup_kernel(scalar: Any, dimension: int, has_environments: bool) -> Any:
     made, lookup, position, measure = vector(3, scalar), operators.lookup, operators.position, operators.measure
 
-    @wp.kernel
-    def find_cells(domain: Any, positions: wp.array[Any], max_dist: scalar, cells: wp.array[int],
-                   coords: wp.array[made]):  # fmt: skip
-        """NULL_ELEMENT_INDEX for what is farther away than `max_dist`."""
-        i = wp.tid()
-        point = positions[i]
+    def found_in(domain: Any, point: Any, max_dist: Any, environment: Any):
         s = lookup(domain, point, max_dist)
         if s.element_index == NULL_ELEMENT_INDEX:  # it may be beside a cell, by rounding
             s = lookup(domain, point)
+        return s
+
+    def found_in_environment(domain: Any, point: Any, max_dist: Any, environment: Any):
+        s = lookup(domain, point, max_dist, environment)
+        if s.element_index == NULL_ELEMENT_INDEX:
+            s = lookup(domain, point, environment)
+        return s
+
+    find = wp.func(found_in_environment if has_environments else found_in)
+
+    @wp.kernel
+    def find_cells(domain: Any, positions: wp.array[Any], max_dist: scalar, environments: wp.array[int],
+                   cells: wp.array[int], coords: wp.array[made]):  # fmt: skip
+        """NULL_ELEMENT_INDEX for what is farther away than `max_dist`."""
+        i = wp.tid()
+        point = positions[i]
+        environment = 0
+        if environments:
+            environment = environments[i]
+        s = find(domain, point, max_dist, environment)
         found = s.element_index
         if found != NULL_ELEMENT_INDEX:
             size = wp.pow(measure(domain, s), scalar(wp.static(1.0 / dimension)))
@@ -102,7 +117,8 @@ class PicQuadrature(Quadrature):
             there; or three arrays of shape (particles, cells of each), the third with the particle's part in each cell.
             A cell of -1 is none.
         measures: the area or volume of each particle; None: all particles in a cell have an equal part of it.
-        env_indices: None; a geometry has one environment.
+        env_indices: the environment of each particle, of integers, if `positions` is one array. None: the first one, if
+            the geometry has no other.
         requires_grad: whether the points have gradients by positions, measures and coordinates, as they have if one of
             these arrays has.
         max_dist: how far outside of the domain a particle may be; then it counts at the closest point. A particle
@@ -124,9 +140,7 @@ class PicQuadrature(Quadrature):
         self._is_fixed = False
         super().__init__(domain)
         self._is_fixed = use_domain_element_indices
-        if env_indices is not None:
-            raise KernelValueError("PicQuadrature: env_indices: expected None: a geometry has one environment")
-        cells, coords, fractions = self._places(positions, float(max_dist), requires_grad)
+        cells, coords, fractions = self._places(positions, float(max_dist), requires_grad, env_indices)
         self._count, self.has_repeated_points = cells.shape[0], cells.ndim == 2
         if measures is not None:
             self._require("measures", measures, domain.geometry.scalar_type, (self._count,))
@@ -143,12 +157,14 @@ class PicQuadrature(Quadrature):
             wanted = f"{dtype}" if shape is None else f"{dtype} of shape {shape}"
             raise KernelTypeError(f"PicQuadrature: {name}: expected {wanted}, got {given.dtype} of shape {given.shape}")
 
-    def _places(self, positions: Any, max_dist: float, requires_grad: bool) -> tuple[Any, Any, Any]:
+    def _places(self, positions: Any, max_dist: float, requires_grad: bool, environments: Any) -> tuple[Any, Any, Any]:
         """The cell of each particle, its coordinates there, and perhaps the particle's part in the cell."""
         geometry = self.domain.geometry
         scalar = geometry.scalar_type
         if not isinstance(positions, (tuple, list)):
-            return *self._looked_up(positions, max_dist, requires_grad), None
+            return *self._looked_up(positions, max_dist, requires_grad, environments), None
+        if environments is not None:
+            raise KernelValueError("PicQuadrature: env_indices: expected None, as the cells of particles are given")
         if len(positions) not in (2, 3):
             raise KernelValueError(
                 f"PicQuadrature: positions: expected an array, a pair of arrays or three, got {len(positions)}"
@@ -163,10 +179,32 @@ class PicQuadrature(Quadrature):
             self._require("positions[2]", fractions, scalar, cells.shape)
         return cells, coords, fractions
 
-    def _looked_up(self, positions: Any, max_dist: float, requires_grad: bool) -> tuple[Any, Any]:
+    def _environments(self, given: Any, count: int) -> Any:
+        """Return the environments of particles, for a kernel, or None where a geometry has one.
+
+        Particles of no environment are in no cell.
+        """
+        geometry = self.domain.geometry
+        if given is None:
+            if geometry.environment_count() > 1:
+                raise KernelValueError(
+                    f"PicQuadrature: env_indices: expected the environment of each particle, from 0 to"
+                    f" {geometry.environment_count() - 1}, got None"
+                )
+            return None
+        is_integer = isinstance(given, HostArray) and isinstance(given.dtype, Scalar) and given.dtype.is_int
+        if not is_integer or given.shape != (count,):
+            raise KernelTypeError(
+                f"PicQuadrature: env_indices: expected an array of {count} integers outside of JAX, got"
+                f" {getattr(given, 'dtype', type(given).__name__)} of shape {getattr(given, 'shape', None)}"
+            )
+        return geometry.integers(np.clip(given.numpy(), -1, geometry.environment_count()))
+
+    def _looked_up(self, positions: Any, max_dist: float, requires_grad: bool, environments: Any) -> tuple[Any, Any]:
         domain, geometry = self.domain, self.domain.geometry
         scalar = geometry.scalar_type
         self._require("positions", positions, vector(geometry.dimension, scalar), None)
+        environments = self._environments(environments, positions.shape[0])
         kind = type(domain.arguments)
         if "lookup" not in kind.FUNCTIONS:
             raise KernelValueError(
@@ -181,8 +219,9 @@ class PicQuadrature(Quadrature):
         needs = requires_grad or positions.requires_grad
         cells = wp.zeros(positions.shape[0], dtype=int, device=geometry.device)
         coords = wp.zeros(positions.shape[0], dtype=vector(3, scalar), device=geometry.device, requires_grad=needs)
-        wp.launch(_lookup_kernel(scalar, domain.dimension), positions.shape[0], [domain.arguments, positions, max_dist],
-                  [cells, coords], device=geometry.device)  # fmt: skip
+        kernel = _lookup_kernel(scalar, domain.dimension, "environment_lookup" in type(geometry.arguments).FUNCTIONS)
+        inputs = [domain.arguments, positions, max_dist, environments]
+        wp.launch(kernel, positions.shape[0], inputs, [cells, coords], device=geometry.device)
         return cells, coords
 
     def _bin(

@@ -355,7 +355,9 @@ REFUSED = {
     "cells from -1 to 11, got 12 to 12": lambda p: fem.PicQuadrature(
         fem.Cells(p.grid), (wp.full(1, 12, dtype=int), wp.zeros(1, dtype=wp.vec3))
     ),
-    "env_indices: expected None": lambda p: fem.PicQuadrature(fem.Cells(p.grid), p.positions, env_indices=p.positions),
+    "env_indices: expected an array of 60 integers": lambda p: fem.PicQuadrature(
+        fem.Cells(p.grid), p.positions, env_indices=p.positions
+    ),
     "max_dist: expected 0 on a part": lambda p: fem.PicQuadrature(fem.Cells(p.part()), p.positions, max_dist=0.1),
     "positions cannot be looked up": lambda p: fem.PicQuadrature(
         fem.Cells(fem.Trimesh2D(wp.array([[0, 1, 2]], dtype=int), wp.zeros(3, dtype=wp.vec2))), p.positions

@@ -290,13 +290,6 @@ CALLS = {
                         "wp.zeros(3, device='cpu')"),
     "threads by Warp's name": ("f(x, 2.0, dim=4)", "no input is named 'dim'", "did you mean launch_dims?",
                                "f(x, 2.0, launch_dims=4)"),
-    "64-bit temporaries": (
-        "def g(n: wp.array[float], y: wp.array[float]):\n    t = wp.zeros(4, dtype=wp.float64)\n"
-        "    wp.launch(scale, 4, [n, 2.0, t])\nwp.jax_callable(g)(x)",
-        "array 'zeros' has type float64, but 64-bit types are not enabled in JAX",
-        'enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
-        "def g(n: wp.array[float], y: wp.array[float]):\n    t = wp.zeros(4, dtype=float)\n"
-        "    wp.launch(scale, 4, [n, 2.0, t])\nwp.jax_callable(g)(x)"),
     "a branch on a value in a callable": (
         "def g(n: wp.array[float], y: wp.array[float]):\n    if n[0] > 0.0:\n        wp.copy(y, n)\n"
         "wp.jax_callable(g)(x)", "does not take an array of a jax_callable",

@@ -24,7 +24,8 @@ from jaxwarp.fem.field.kinds import (
     virtual_kind,
 )
 from jaxwarp.fem.geometry.geometries import DeformedGeometry
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.parts import SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.spaces import FunctionSpace
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
 from jaxwarp.frontend.text.functions import Func
@@ -49,7 +50,7 @@ class _OfDomain(FieldLike):
 
     def __init__(self, domain: Any) -> None:
         if not isinstance(domain, GeometryDomain):
-            raise KernelTypeError(f"{type(self).__name__}: domain: expected a domain, got {type(domain).__name__}")
+            raise KernelTypeError(f"{type(self).__name__}: domain: expected a domain, got {type_text(domain)}")
         self.domain, self.geometry = domain, domain.geometry
         self.is_of_sides = domain.element_kind is ElementKind.SIDE
 
@@ -302,12 +303,18 @@ class NonconformingField(_OfDomain):
     def __init__(self, domain: GeometryDomain, field: DiscreteField, background: Any = 0.0) -> None:
         if not isinstance(field, DiscreteField):
             raise KernelTypeError(f"NonconformingField: field: expected a field, got {type_text(field)}")
-        if "lookup" not in type(field.geometry.arguments).FUNCTIONS:
+        if not {"lookup", "environment_lookup"} & set(type(field.geometry.arguments).FUNCTIONS):
             raise KernelValueError(
                 "NonconformingField: field: positions cannot be looked up in its geometry",
                 hint="make the mesh with build_bvh=True",
             )
         super().__init__(domain)
+        counts = {g.environment_count() for g in (field.geometry, domain.geometry)} - {1}
+        if len(counts) > 1:
+            raise KernelValueError(
+                f"NonconformingField: field: expected as many environments as the domain has,"
+                f" {domain.geometry.environment_count()}, got {field.geometry.environment_count()}"
+            )
         self.field, self.degree, self.dtype = field, field.degree, field.dtype
         is_field = isinstance(background, FieldLike)
         if is_field:

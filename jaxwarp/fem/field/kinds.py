@@ -486,6 +486,22 @@ def _zero(dtype: Any) -> Any:
     return zero
 
 
+def _lookup_at_samples(domain: Any, geometry: Any) -> Any:
+    """Make the lookup in another geometry, where that has several environments in that of the sample."""
+    in_environment = geometry.FUNCTIONS.get("environment_lookup")
+    function, environment_of = geometry.FUNCTIONS.get("lookup"), domain.FUNCTIONS["environment_index"]
+
+    @wp.func
+    def lookup(domain: Any, geometry: Any, s: Any, point: Any):
+        return function(geometry, point)
+
+    @wp.func
+    def lookup_beside(domain: Any, geometry: Any, s: Any, point: Any):
+        return in_environment(geometry, point, environment_of(domain, s))
+
+    return lookup_beside if function is None else lookup
+
+
 # How far from a geometry positions are that still are in it.
 _NEAR = 1e-3
 
@@ -495,13 +511,13 @@ def nonconforming_kind(domain: Any, field: Any, background: Any) -> Any:
     """The struct of a field of another geometry, which is looked up at positions of the domain."""
     geometry = field.GEOMETRY
     position, scalar = domain.FUNCTIONS["position"], geometry.SCALAR
-    lookup, place, local = (geometry.FUNCTIONS[n] for n in ("lookup", "position", "local"))
+    lookup, place, local = _lookup_at_samples(domain, geometry), *(geometry.FUNCTIONS[n] for n in ("position", "local"))
 
     def looked_up(inside: Any, outside: Any) -> Any:
         @wp.func
         def evaluated(f: Any, s: Any):
             point = position(f.domain, s)
-            found = lookup(f.field.geometry, point)
+            found = lookup(f.domain, f.field.geometry, s, point)
             value = outside(f.background, s)
             if found.element_index >= 0:  # none of what is not finite
                 at = place(f.field.geometry, found.element_index, local(found.element_coords))

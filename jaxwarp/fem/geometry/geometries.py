@@ -68,11 +68,28 @@ class Geometry:
         raise NotImplementedError
 
     def environment_count(self) -> int:
+        """Return how many environments there are: parts at the same positions that share no nodes."""
         return 1
+
+    def cell_environments(self) -> np.ndarray:
+        """Return the environment of each cell."""
+        return np.arange(self.cell_count()) // max(self.cell_count() // self.environment_count(), 1)
 
     def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
         """The numbers of nodes that cells share."""
         return shared_nodes(self.element, nodes, self.cells, self.vertex_count())
+
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        """The numbers of nodes at whole coordinates of cells, also outside of a cell.
+
+        Raises:
+            KernelValueError: the cells are not those of a grid.
+        """
+        del nodes
+        raise KernelValueError(
+            f"make_polynomial_basis_space: element_basis: BSPLINE needs a grid, got {type_text(self)}",
+            hint="use LAGRANGE",
+        )
 
     @property
     def side_arguments(self) -> dict[str, Any]:
@@ -108,8 +125,9 @@ class _Grid(Geometry):
     """Equal boxes. Cells and vertices are numbered with the last axis fastest."""
 
     def __init__(self, what: str, dimension: int, res: Any, lo: Any, hi: Any, scalar_type: Any, env_count: int) -> None:
-        if env_count != 1:
-            raise KernelValueError(f"{what}: env_count: only 1 is available, got {env_count}", hint="make one for each")
+        self._environments = require_integer(f"{what}: env_count", env_count)
+        if self._environments < 1:
+            raise KernelValueError(f"{what}: env_count: expected at least 1, got {env_count}")
         self.dimension = dimension
         self.element = Element.SQUARE if dimension == 2 else Element.CUBE
         self.scalar_type = require_scalar(what, scalar_type)
@@ -132,26 +150,43 @@ class _Grid(Geometry):
         return self.bounds_hi - self.bounds_lo
 
     def vertex_count(self) -> int:
-        return int(np.prod([n + 1 for n in self._res]))
+        return self._environments * int(np.prod([n + 1 for n in self._res]))
+
+    def environment_count(self) -> int:
+        return self._environments
 
     @functools.cached_property
     def _places(self) -> np.ndarray:
-        return np.stack(np.meshgrid(*map(np.arange, self._res), indexing="ij"), -1).reshape(-1, self.dimension)
+        """The environment of each cell, and its place along each axis."""
+        extents = (self._environments, *self._res)
+        return np.stack(np.meshgrid(*map(np.arange, extents), indexing="ij"), -1).reshape(-1, len(extents))
+
+    def _beside(self, points: np.ndarray) -> np.ndarray:
+        """Return the environment of each cell, and the places of points that all cells have."""
+        return self._places[:, None, :] + np.pad(points, ((0, 0), (1, 0)))
 
     @functools.cached_property
     def cells(self) -> Any:
-        corners = self._places[:, None, :] + np.array(self.element.value.vertices)
-        return np.ravel_multi_index(tuple(np.moveaxis(corners, -1, 0)), [n + 1 for n in self._res])
+        corners = self._beside(np.array(self.element.value.vertices))
+        return np.ravel_multi_index(
+            tuple(np.moveaxis(corners, -1, 0)), [self._environments, *(n + 1 for n in self._res)]
+        )
 
     def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
         table, count = super().number_nodes(nodes)
-        return by_position(table, count, np.round((self._places[:, None, :] + nodes) * 2**20).astype(np.int64)), count
+        return by_position(table, count, np.round(self._beside(nodes) * 2**20).astype(np.int64)), count
+
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        low, high = nodes.min(), nodes.max()
+        extents = (self._environments, *(n - 1 + high - low + 1 for n in self._res))
+        places = np.moveaxis(self._beside(nodes - low), -1, 0)
+        return np.asarray(np.ravel_multi_index(tuple(places), extents), np.int32), int(np.prod(extents))
 
     @functools.cached_property
     def arguments(self) -> Any:
-        kind = grid_kind(self.element, self.scalar_type)
+        kind = grid_kind(self.element, self.scalar_type, self._environments > 1)
         return kind(origin=self.bounds_lo, cell_size=self.cell_size, res=vector(self.dimension, wp.int32)(*self._res),
-                    **self.side_arguments)  # fmt: skip
+                    environments=self._environments, **self.side_arguments)  # fmt: skip
 
 
 @boundaries
@@ -162,7 +197,8 @@ class Grid2D(_Grid):
         res: how many cells along each axis.
         bounds_lo, bounds_hi: its corners.
         scalar_type: float32 or float64.
-        env_count: only 1.
+        env_count: how many environments there are: grids at the same positions that share no cells and no nodes. Their
+            cells and nodes come one environment after the other.
     """
 
     get_cell = cell_of_grid(2)
@@ -438,8 +474,14 @@ class DeformedGeometry(Geometry):
     def vertex_count(self) -> int:
         return self._base.vertex_count()
 
+    def environment_count(self) -> int:
+        return self._base.environment_count()
+
     def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
         return self._base.number_nodes(nodes)
+
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        return self._base.number_lattice(nodes)
 
     @property
     def arguments(self) -> Any:

@@ -65,7 +65,8 @@ def cell_of_grid(dimension: int) -> Any:
 
 
 @functools.cache
-def grid_kind(element: Element, scalar: Any) -> Any:
+def grid_kind(element: Element, scalar: Any, has_environments: bool) -> Any:
+    """The struct of grids. Where they have several environments, positions are looked up in one of them only."""
     dimension = element.dimension
     one, places, coords = vector(dimension, scalar), vector(dimension, wp.int32), vector(3, scalar)
 
@@ -91,12 +92,28 @@ def grid_kind(element: Element, scalar: Any) -> Any:
             found[d] = u[d]
         return found
 
-    fields = {"origin": one, "cell_size": one, "res": places, **side_fields(element, scalar)}
-    lookup = grid_lookup(dimension, scalar)
-    functions = {"position": position, "jacobian": jacobian, "coordinates": coordinates, "lookup": lookup,
-                 "lookup_in": grid_lookup_in(dimension, scalar, lookup, place),
+    environment_lookup = grid_lookup(dimension, scalar)
+
+    @wp.func
+    def lookup(geometry: Any, position: Any):
+        return environment_lookup(geometry, position, 0)
+
+    @wp.func
+    def environment(geometry: Any, cell: int):
+        count = 1
+        for d in range(dimension):
+            count *= geometry.res[d]
+        return wp.where(cell < 0, -1, cell // count)
+
+    fields = {"origin": one, "cell_size": one, "res": places, "environments": int, **side_fields(element, scalar)}
+    functions = {"position": position, "jacobian": jacobian, "coordinates": coordinates,
+                 "environment_lookup": environment_lookup, "environment": environment,
+                 "lookup_in": grid_lookup_in(dimension, scalar, environment_lookup, place),
                  **side_functions(element, scalar)}  # fmt: skip
-    return make_kind(f"Grid{dimension}D_{scalar}", fields, functions, **attributes(element, dimension, scalar, True))
+    if not has_environments:
+        functions["lookup"] = lookup
+    name = f"{'Environments' if has_environments else 'Grid'}{dimension}D_{scalar}"
+    return make_kind(name, fields, functions, **attributes(element, dimension, scalar, True))
 
 
 @functools.cache
@@ -152,10 +169,20 @@ def deformed_kind(field: Any, is_relative: bool) -> Any:
 
     fields = {"field": field, **side_fields(element, scalar)}
     functions = {"position": position, "jacobian": jacobian, **side_functions(element, scalar)}
+    if "environment" in base.FUNCTIONS:
+        functions["environment"] = _environment_of_field(base.FUNCTIONS["environment"])
     degree = field.SHAPE.degree if hasattr(field, "SHAPE") else None  # None: of a function
     is_affine = base.IS_AFFINE and element.value.is_simplex and degree in (0, 1)
     known = attributes(element, base.DIMENSION, scalar, is_affine)
     return make_kind(f"Deformed_{field.__name__}", fields, functions, **known)
+
+
+def _environment_of_field(function: Any) -> Any:
+    @wp.func
+    def environment(geometry: Any, cell: int):
+        return function(geometry.field.geometry, cell)
+
+    return environment
 
 
 @functools.cache

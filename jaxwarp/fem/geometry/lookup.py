@@ -34,12 +34,13 @@ def within(x: Any, low: Any, high: Any, room: Any):
 
 @functools.cache
 def grid_lookup(dimension: int, scalar: Any) -> Any:
+    """Make the lookup in an environment of a grid."""
     made, sample = vector(3, scalar), sample_type(scalar)
 
     @wp.func
-    def lookup(geometry: Any, position: Any):
+    def lookup(geometry: Any, position: Any, environment: int):
         coords = made()
-        cell = 0
+        cell = environment
         for d in range(dimension):
             u = (position[d] - geometry.origin[d]) / geometry.cell_size[d]
             u = wp.clamp(u, scalar(0.0), scalar(geometry.res[d]))
@@ -49,6 +50,8 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
         for d in range(dimension):
             if wp.isnan(position[d]):
                 cell = -1
+        if environment < 0 or environment >= geometry.environments:
+            cell = -1
         return sample(cell, coords)
 
     return lookup
@@ -63,8 +66,8 @@ def grid_lookup_in(dimension: int, scalar: Any, lookup: Any, place: Any) -> Any:
     made, sample = vector(3, scalar), sample_type(scalar)
 
     @wp.func
-    def lookup_in(geometry: Any, elements: wp.array[int], position: Any, max_dist: scalar):
-        found = lookup(geometry, position)
+    def lookup_in(geometry: Any, elements: wp.array[int], position: Any, max_dist: scalar, environment: int):
+        found = lookup(geometry, position, environment)
         if found.element_index < 0 or number_among(elements, found.element_index) >= 0:
             return found
         best_distance = wp.max(max_dist, wp.min(geometry.cell_size) * scalar(0.5))
@@ -82,7 +85,7 @@ def grid_lookup_in(dimension: int, scalar: Any, lookup: Any, place: Any) -> Any:
         best_coords = made()
         for n in range(count):
             rest = n
-            cell = 0
+            cell = environment
             x = made()
             beyond = position - position
             for d in range(dimension):

@@ -162,6 +162,11 @@ class Nanogrid(Geometry):
         scaled = np.round((self._places[:, None, :] + nodes) * 2**20).astype(np.int64)
         return by_position(table, count, scaled), count
 
+    def number_lattice(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        places = self._places[:, None, :] + nodes
+        found, numbers = np.unique(places.reshape(-1, 3), axis=0, return_inverse=True)
+        return numbers.reshape(places.shape[:2]).astype(np.int32), len(found)
+
     @property
     def arguments(self) -> Any:
         return self._made

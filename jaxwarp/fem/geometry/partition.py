@@ -130,9 +130,19 @@ def numbers_of(what: str, given: Any) -> np.ndarray:
 
 @boundaries
 class ExplicitGeometryPartition(GeometryPartition):
-    """The cells for which a mask is not zero."""
+    """The cells for which a mask is not zero.
 
-    def __init__(self, geometry: Geometry, cell_mask: Any, *_: Any, **__: Any) -> None:
+    Args:
+        geometry: of the cells.
+        cell_mask: an array with a number for each cell of the geometry.
+        max_cell_count, max_side_count, temporary_store: accepted, no effect: the part has all cells that are chosen.
+    """
+
+    def __init__(
+        self, geometry: Geometry, cell_mask: Any, max_cell_count: int = -1, max_side_count: int = -1,
+        temporary_store: Any = None,
+    ) -> None:  # fmt: skip
+        del max_cell_count, max_side_count, temporary_store
         count = geometry.cell_count()
         super().__init__(geometry, chosen_by_mask("ExplicitGeometryPartition: cell_mask", cell_mask, count))
 
@@ -141,7 +151,11 @@ class ExplicitGeometryPartition(GeometryPartition):
 class LinearGeometryPartition(GeometryPartition):
     """One of `partition_count` equal runs of cells."""
 
-    def __init__(self, geometry: Geometry, partition_rank: int, partition_count: int, *_: Any, **__: Any) -> None:
+    def __init__(
+        self, geometry: Geometry, partition_rank: int, partition_count: int, device: Any = None,
+        temporary_store: Any = None,
+    ) -> None:  # fmt: skip
+        del device, temporary_store
         if not 0 <= partition_rank < partition_count:
             raise KernelValueError(
                 f"LinearGeometryPartition: partition_rank: expected one of {partition_count}, got {partition_rank}"

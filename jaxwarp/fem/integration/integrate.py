@@ -18,6 +18,7 @@ from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField, require_on
 from jaxwarp.fem.integration.faces import as_jax, evaluated, is_of_jax, overlaps
 from jaxwarp.fem.integration.kernels import add_kernel, bilinear_kernel, functional_kernel, linear_kernel
+from jaxwarp.fem.integration.options import BlockOptions, block_options
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
 from jaxwarp.fem.types import matrix
 from jaxwarp.fem.values import struct_of_structs, struct_of_values
@@ -158,13 +159,17 @@ def integrate(
         assembly: "nodal": the nodes of the test functions are the points, and each function is used at its own node
             only.
         add: whether the result is added to what the output holds.
-        device, temporary_store, kernel_options, bsr_options: accepted, no effect.
+        bsr_options: of a matrix. "prune_numerical_zeros": False keeps blocks of zeros; "topology": of a matrix that is
+            passed as `output`. Both as in `sparse.bsr_set_from_triplets`. "capacity" and "construction" change no
+            result, except that "mapped" and "mapped_atomic" keep blocks of zeros.
+        device, temporary_store, kernel_options: accepted, no effect.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit.
     """
-    del device, temporary_store, kernel_options, bsr_options
+    del device, temporary_store, kernel_options
     what = "integrate"
+    options = block_options(what, bsr_options, output is not None)
     if quadrature is not None and domain is None:
         domain = quadrature.domain
     form = make_form(what, integrand, domain, fields, values)
@@ -184,7 +189,7 @@ def integrate(
         )
     accumulate = as_dtype(accumulate_dtype)
     if assembly == "nodal":
-        return _nodal(form, quadrature, accumulate, output_dtype, output, add)
+        return _nodal(form, quadrature, accumulate, output_dtype, output, add, options)
     if quadrature is None:
         quadrature = RegularQuadrature(form.domain, order=sum(f.degree for f in form.fields.values()))
     elif not isinstance(quadrature, Quadrature) or not quadrature.domain.same_elements(form.domain):
@@ -196,10 +201,11 @@ def integrate(
     if form.trial is None:
         return _linear(form, points, nodes, accumulate, output_dtype, output, add, False)
     columns = form.trial.space_restriction.element_nodes()
-    return _bilinear(form, points, (nodes, columns), accumulate, output_dtype, output, add, False)
+    return _bilinear(form, points, (nodes, columns), accumulate, output_dtype, output, add, False, options)
 
 
-def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
+def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool,
+           options: BlockOptions) -> Any:  # fmt: skip
     test, trial, domain = form.test, form.trial, form.domain
     if test is None or quadrature is not None:
         raise KernelValueError(
@@ -223,7 +229,7 @@ def _nodal(form: BoundIntegrand, quadrature: Any, accumulate: Any, output_dtype:
     )
     if trial is None:
         return _linear(form, rule, nodes, accumulate, output_dtype, output, add, True)
-    return _bilinear(form, rule, (nodes, columns), accumulate, output_dtype, output, add, True)
+    return _bilinear(form, rule, (nodes, columns), accumulate, output_dtype, output, add, True, options)
 
 
 def _same_nodes(a: Any, b: Any) -> bool:
@@ -303,7 +309,8 @@ def _linear(form: BoundIntegrand, points: Any, nodes: np.ndarray, accumulate: An
 
 
 def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any,
-              output_dtype: Any, output: Any, add: bool, is_nodal: bool) -> Any:  # fmt: skip
+              output_dtype: Any, output: Any, add: bool, is_nodal: bool,
+              options: BlockOptions) -> Any:  # fmt: skip
     test, trial = form.test, form.trial
     assert test is not None
     assert trial is not None
@@ -332,7 +339,7 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
     i, j = at if isinstance(blocks, HostArray) else [a.to_jax() for a in at]
     extents = test.space_partition.node_count(), trial.space_partition.node_count()
     if output is None:
-        made = bsr_from_triplets(*extents, i, j, blocks)
+        made = bsr_from_triplets(*extents, i, j, blocks, options.prunes)
         if is_nodal and isinstance(blocks, HostArray):  # one block a node: programs go through `values` by nodes
             count = len(np.unique(rows.astype(np.int64) * extents[1] + columns))
             made.columns, made.values, made.nnz = made.columns[:count], made.values[:count], count
@@ -343,7 +350,7 @@ def _bilinear(form: BoundIntegrand, points: Any, nodes: tuple[np.ndarray, np.nda
             f" {output.nrow} by {output.ncol} of {output.block_shape[0]} by {output.block_shape[1]}"
         )
     if add:
-        bsr_axpy(bsr_from_triplets(*extents, i, j, blocks), output)
+        bsr_axpy(bsr_from_triplets(*extents, i, j, blocks, options.prunes), output, topology=options.topology)
     else:
-        bsr_set_from_triplets(output, i, j, blocks)
+        bsr_set_from_triplets(output, i, j, blocks, prune_numerical_zeros=options.prunes, topology=options.topology)
     return output

@@ -24,9 +24,11 @@ from jaxwarp.fem.field.vectors import dual_kind, flux_function
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import BoundIntegrand, make_form
 from jaxwarp.fem.integration.kernels import point_count, quadrature_sample, sample_at
+from jaxwarp.fem.integration.options import BlockOptions, block_options
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
+from jaxwarp.fem.space.parts import SpacePartition, SpaceRestriction, partition_of
 from jaxwarp.fem.space.points import PointFunctions
-from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction, partition_of
+from jaxwarp.fem.space.spaces import FunctionSpace
 from jaxwarp.fem.space.vectors import VectorShapeFunctions
 from jaxwarp.fem.types import ElementKind, Field, Sample, matrix, vector
 from jaxwarp.sparse import BsrMatrix, bsr_set_from_triplets
@@ -68,13 +70,15 @@ def interpolate(
         fields, values: the integrand's arguments by their names.
         reduction: what becomes of values at nodes that several elements share: "weighted_average" by measure, "mean",
             "sum", "first".
-        device, kernel_options, temporary_store, bsr_options: accepted, no effect.
+        bsr_options: of a `BsrMatrix`, as of `integrate`.
+        device, kernel_options, temporary_store: accepted, no effect.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit.
     """
-    del device, kernel_options, temporary_store, bsr_options
+    del device, kernel_options, temporary_store
     what = "interpolate"
+    options = block_options(what, bsr_options, isinstance(dest, BsrMatrix))
     if isinstance(integrand, FieldLike):
         integrand, fields, values = _value_of, {"field": integrand}, {}
     if reduction not in REDUCTIONS:
@@ -87,7 +91,7 @@ def interpolate(
     domain = _domain(at, dest, fields, dest_space)
     form = make_form(what, integrand, domain, fields, values)
     if isinstance(dest, BsrMatrix):
-        return _to_matrix(form, dest_space, at, dest, reduction)
+        return _to_matrix(form, dest_space, at, dest, reduction, options)
     _require_fitting(form, dest, at, dest_space)
     if form.test is not None or form.trial is not None:
         raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
@@ -200,7 +204,9 @@ def _to_nodes(form: BoundIntegrand, space: Any, partition: SpacePartition, value
     return evaluated(_divide, count, [*given, old], [(count, space.dof_dtype)], device)[0]
 
 
-def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, reduction: str) -> BsrMatrix:
+def _to_matrix(
+    form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, reduction: str, options: BlockOptions
+) -> BsrMatrix:
     """Each row has a node's values, one for each node of the trial function."""
     what, trial, domain = form.what, form.trial, form.domain
     if not isinstance(space, FunctionSpace) or space.geometry is not domain.geometry:
@@ -246,7 +252,8 @@ def _to_matrix(form: BoundIntegrand, space: Any, at: Any, output: BsrMatrix, red
     inputs = [*form.arguments, dual, points, int(points.shape[0] != 1), *(geometry.integers(a) for a in (e, k, m)),
               wp.array(factors[rows], dtype=output.scalar_type, device=form.device)]  # fmt: skip
     wp.launch(kernel, len(e), inputs, [blocks], device=form.device)
-    bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks)
+    bsr_set_from_triplets(output, geometry.integers(rows), geometry.integers(columns[e, m]), blocks,
+                          prune_numerical_zeros=options.prunes, topology=options.topology)  # fmt: skip
     return output
 
 

@@ -20,7 +20,8 @@ from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.quadrature import Quadrature
-from jaxwarp.fem.space.spaces import BasisSpace, SpaceTopology
+from jaxwarp.fem.space.spaces import BasisSpace
+from jaxwarp.fem.space.topology import SpaceTopology
 from jaxwarp.fem.types import ElementKind, require_integer, vector
 from jaxwarp.fem.values import struct_of_values
 from jaxwarp.frontend.text.functions import Func

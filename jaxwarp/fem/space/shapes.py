@@ -59,6 +59,9 @@ class ShapeFunctions:
     is_vector: ClassVar[bool] = False
     """Whether the functions are vectors; see space/vectors.py."""
 
+    pieces: ClassVar[int] = 1
+    """In how many equal parts of an axis a product's factors are polynomials; the parts' coefficients follow."""
+
     @property
     def is_product(self) -> bool:
         return self.basis is ElementBasis.LAGRANGE and not self.element.value.is_simplex and self.degree > 0
@@ -109,12 +112,18 @@ class ShapeFunctions:
         """The functions at points: of shape (points, nodes)."""
         if not self.is_product:
             return self._monomials(points) @ self.coefficients.T
-        axes = [np.vander(2 * points[:, d] - 1, self.degree + 1, increasing=True) @ self.coefficients.T
-                for d in range(points.shape[1])]  # fmt: skip
+        axes = [self._along(points[:, d]) for d in range(points.shape[1])]
         made = axes[0]
         for other in axes[1:]:
             made = (made[:, :, None] * other[:, None, :]).reshape(len(points), -1)
         return made
+
+    def _along(self, x: np.ndarray) -> np.ndarray:
+        """The factors of products at coordinates of an axis: of shape (coordinates, nodes of the axis)."""
+        powers = np.vander(2 * x - 1, self.degree + 1, increasing=True)
+        pieces = self.coefficients.reshape(self.pieces, -1, self.degree + 1)
+        which = np.clip(np.floor(x * self.pieces).astype(int), 0, self.pieces - 1)
+        return np.einsum("xp,xip->xi", powers, pieces[which])
 
     def node_weights(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Weights of a quadrature at the nodes: the integrals of the functions, of sum 1.
@@ -134,6 +143,49 @@ class ShapeFunctions:
         return self.node_weights(*element_quadrature(self.element, 2 * self.degree, None))
 
 
+class SplineFunctions(ShapeFunctions):
+    """Uniform B-splines about the vertices of a grid, and of cells around it.
+
+    Those of even degree are polynomials in each half of a cell.
+    """
+
+    @property
+    def pieces(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return 1 + (self.degree + 1) % 2
+
+    @property
+    def is_product(self) -> bool:
+        return True
+
+    @property
+    def nodes(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.array(list(itertools.product(self._axis, repeat=self.element.dimension)))
+
+    @property
+    def _axis(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.arange(-(self.degree // 2), self.degree // 2 + 2, dtype=float)
+
+    @functools.cached_property
+    def coefficients(self) -> np.ndarray:
+        made = []
+        for piece in range(self.pieces):
+            x = (piece + np.linspace(0.0, 1.0, self.degree + 1)) / self.pieces
+            powers = np.vander(2 * x - 1, self.degree + 1, increasing=True)
+            made.append(np.linalg.solve(powers, _spline(x[:, None] - self._axis, self.degree)).T)
+        return np.concatenate(made)
+
+    def cell_weights(self) -> np.ndarray:
+        return np.full(len(self.nodes), 1.0 / len(self.nodes))
+
+
+def _spline(x: np.ndarray, degree: int) -> np.ndarray:
+    """The B-spline of a degree about 0, by the recursion of de Boor."""
+    if degree == 0:
+        return np.where((x >= -0.5) & (x < 0.5), 1.0, 0.0)
+    half = (degree + 1) / 2
+    return ((x + half) * _spline(x + 0.5, degree - 1) + (half - x) * _spline(x - 0.5, degree - 1)) / degree
+
+
 @functools.cache
 def make_shape(element: Element, degree: int, basis: ElementBasis | None, family: Polynomial | None) -> ShapeFunctions:
     """The shape functions of a degree.
@@ -147,10 +199,13 @@ def make_shape(element: Element, degree: int, basis: ElementBasis | None, family
         raise KernelValueError(f"{what}: degree: expected 0 to {MAX_DEGREE}, got {degree}", hint="use more cells")
     basis = basis or ElementBasis.LAGRANGE
     if basis is ElementBasis.BSPLINE:
-        raise KernelValueError(
-            f"{what}: element_basis: {basis.name} is not available",
-            hint="use LAGRANGE, SERENDIPITY or NONCONFORMING_POLYNOMIAL",
-        )
+        if element.value.is_simplex or degree == 0:
+            raise KernelValueError(
+                f"{what}: element_basis: BSPLINE has degrees 1 to {MAX_DEGREE} on grids, got {degree} on"
+                f" {element.name.lower()}s",
+                hint="use LAGRANGE, SERENDIPITY or NONCONFORMING_POLYNOMIAL",
+            )
+        return SplineFunctions(element, degree, basis, Polynomial.EQUISPACED_CLOSED)
     if basis is ElementBasis.SERENDIPITY and element.value.is_simplex and degree > 2:
         raise KernelValueError(f"{what}: degree: serendipity elements of simplices have at most degree 2, got {degree}")
     if degree == 1 and basis is ElementBasis.SERENDIPITY:
@@ -165,7 +220,8 @@ def shape_functions(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
 
 
 def _products(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
-    count, dimension = shape.degree + 1, shape.element.dimension
+    count, dimension = round(len(shape.nodes) ** (1.0 / shape.element.dimension)), shape.element.dimension
+    along, slope = _factors(shape.degree + 1, count, shape.pieces, scalar)
     made = vector(dimension, scalar)
 
     @wp.func
@@ -173,24 +229,6 @@ def _products(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
         for _ in range(dimension - 1 - d):
             k = k // count
         return k % count
-
-    @wp.func
-    def along(coefficients: Any, x: Any, i: int):
-        t = scalar(2.0) * x - scalar(1.0)
-        value = coefficients[i, count - 1]
-        for p in range(count - 1):
-            value = value * t + coefficients[i, count - 2 - p]
-        return value
-
-    @wp.func
-    def slope(coefficients: Any, x: Any, i: int):
-        t = scalar(2.0) * x - scalar(1.0)
-        value = coefficients[i, count - 1] * scalar(2.0 * (count - 1))
-        for p in range(count - 2):
-            value = value * t + coefficients[i, count - 2 - p] * scalar(
-                2.0 * wp.static(float(count - 2)) - 2.0 * float(p)
-            )
-        return value
 
     @wp.func
     def weight(coefficients: Any, x: Any, k: int):
@@ -214,6 +252,39 @@ def _products(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:
         return gradient
 
     return weight, weight_gradient
+
+
+def _factors(terms: int, count: int, pieces: int, scalar: Any) -> tuple[Any, Any]:
+    """Make the factors of products along an axis, of `count` nodes, and their derivatives."""
+
+    @wp.func
+    def row(x: Any, i: int):
+        if wp.static(pieces == 1):
+            return i
+        else:
+            return i + count * wp.clamp(int(wp.floor(x * scalar(pieces))), 0, pieces - 1)
+
+    @wp.func
+    def along(coefficients: Any, x: Any, i: int):
+        t = scalar(2.0) * x - scalar(1.0)
+        at = row(x, i)
+        value = coefficients[at, terms - 1]
+        for p in range(terms - 1):
+            value = value * t + coefficients[at, terms - 2 - p]
+        return value
+
+    @wp.func
+    def slope(coefficients: Any, x: Any, i: int):
+        t = scalar(2.0) * x - scalar(1.0)
+        at = row(x, i)
+        value = coefficients[at, terms - 1] * scalar(2.0 * (terms - 1))
+        for p in range(terms - 2):
+            value = value * t + coefficients[at, terms - 2 - p] * scalar(
+                2.0 * wp.static(float(terms - 2)) - 2.0 * float(p)
+            )
+        return value
+
+    return along, slope
 
 
 def _sums(shape: ShapeFunctions, scalar: Any) -> tuple[Any, Any]:

@@ -8,154 +8,19 @@ import functools
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 import jaxwarp as wp
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
-from jaxwarp.fem.domain import Cells, GeometryDomain
+from jaxwarp.fem.domain import Cells
 from jaxwarp.fem.geometry.geometries import Geometry
-from jaxwarp.fem.geometry.partition import GeometryPartition, whole
-from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
 from jaxwarp.fem.space.mapper import DofMapper, identity
-from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
+from jaxwarp.fem.space.parts import partition_of
+from jaxwarp.fem.space.polynomial import Polynomial
 from jaxwarp.fem.space.shapes import ElementBasis, ShapeFunctions, make_shape
-from jaxwarp.fem.space.vectors import VECTOR_BASES, VectorShapeFunctions, make_vector_shape
-from jaxwarp.fem.types import NULL_NODE_INDEX, ElementKind, vector
+from jaxwarp.fem.space.topology import SpaceTopology
+from jaxwarp.fem.space.vectors import VECTOR_BASES, make_vector_shape
+from jaxwarp.fem.types import vector
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
-
-
-@boundaries
-class SpaceTopology:
-    """The nodes of cells, and which of them are shared."""
-
-    def __init__(self, geometry: Geometry, shape: ShapeFunctions, discontinuous: bool) -> None:
-        self.geometry, self.shape = geometry, shape
-        self.is_discontinuous = discontinuous or shape.degree == 0
-        self._array: Any = None
-        self._signs: Any = None
-
-    @property
-    def _numbered(self) -> tuple[np.ndarray, int]:
-        cells, found = self._made
-        if cells is not self.geometry.cells and not self.is_discontinuous:
-            raise KernelValueError(
-                "the indices of a mesh have changed since nodes of a space were numbered by them",
-                hint="make the space anew, and its fields",
-            )
-        return found
-
-    @functools.cached_property
-    def _made(self) -> tuple[Any, tuple[np.ndarray, int]]:
-        """The cells, and the nodes of each."""
-        return self.geometry.cells, self._numbers()
-
-    def _numbers(self) -> tuple[np.ndarray, int]:
-        count, per_cell = self.geometry.cell_count(), len(self.shape.nodes)
-        if self.is_discontinuous:
-            return np.arange(count * per_cell, dtype=np.int32).reshape(count, per_cell), count * per_cell
-        return self.geometry.number_nodes(self.shape.nodes)
-
-    @property
-    def table(self) -> np.ndarray:
-        """The number of each node of each cell."""
-        return self._numbered[0]
-
-    def node_count(self) -> int:
-        return self._numbered[1]
-
-    @property
-    def MAX_NODES_PER_ELEMENT(self) -> int:
-        """The number of nodes of a cell."""
-        return len(self.shape.nodes)
-
-    @property
-    def array(self) -> Any:
-        """The table, for kernels."""
-        table = self.table  # which is refused where it is out of date
-        if self._array is None:
-            self._array = self.geometry.integers(table)
-        return self._array
-
-    @property
-    def orientation(self) -> dict[str, Any]:
-        """The signs of the nodes of each cell, for kinds of vector elements, which have them."""
-        shape, geometry, table = self.shape, self.geometry, self.table
-        if not isinstance(shape, VectorShapeFunctions):
-            return {}
-        if self._signs is None:
-            found = shape.signs(geometry.cells, table)
-            self._signs = wp.array(found, dtype=geometry.scalar_type, device=geometry.device)
-        return {"signs": self._signs}
-
-    @functools.cached_property
-    def coefficients(self) -> Any:
-        return wp.array(self.shape.coefficients, dtype=self.geometry.scalar_type, device=self.geometry.device)
-
-    def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
-        """Numbers the nodes anew where the cells of the geometry have changed. Fields have to be made anew, then."""
-        del device, temporary_store
-        self.__dict__.pop("_made", None)
-        self._array = self._signs = None
-
-    def element_nodes(self, domain: GeometryDomain) -> np.ndarray:
-        """The nodes of each element of a domain; on sides those of the inner cell, then those of the outer one.
-
-        At the boundary, where there is no outer cell, -1.
-        """
-        if domain.element_kind is ElementKind.CELL:
-            return self.table[domain.elements]
-        inner, outer = self.geometry.sides.cells[domain.elements].T
-        return np.concatenate([self.table[inner], np.where((inner == outer)[:, None], -1, self.table[outer])], 1)
-
-    def nodal_arrays(self, domain: GeometryDomain) -> tuple[Any, Any, np.ndarray]:
-        """The coordinates of nodes in the elements of a domain, weights there, and which of them there are.
-
-        All are of shape (elements or 1, points).
-        """
-        points, weights, _ = self.nodal_points(domain)
-        scalar, device = self.geometry.scalar_type, self.geometry.device
-        return (wp.array(points, dtype=vector(3, scalar), device=device),
-                wp.array(weights, dtype=scalar, device=device), weights > 0.0)  # fmt: skip
-
-    def nodal_points(self, domain: GeometryDomain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The coordinates of nodes in the elements of a domain, weights there, and the nodes' numbers in elements.
-
-        All are of shape (elements or 1, points). Those of weight 0 are not in a side, and have no coordinates.
-        """
-        shape = self.shape
-        if domain.element_kind is ElementKind.CELL:
-            points = to_sample(shape.element, shape.nodes)[None]
-            return points, shape.cell_weights()[None], np.arange(len(shape.nodes))[None]
-        sides = self.geometry.sides
-        width = sides.corners.shape[1] // 2
-        kinds, which = np.unique(sides.corners[domain.elements, :width], axis=0, return_inverse=True)
-        made = [self._side_points(corners) for corners in kinds]
-        if not made:
-            empty = np.zeros((0, len(shape.nodes)))
-            return np.zeros((*empty.shape, 3)), empty, np.zeros(empty.shape, int)
-        points, weights = (np.stack([m[k] for m in made])[which.reshape(-1)] for k in range(2))
-        return points, weights, np.broadcast_to(np.arange(len(shape.nodes)), weights.shape)
-
-    def _side_points(self, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the points and weights of the side that has these corners of the inner cell."""
-        shape, side = self.shape, self.shape.element.side
-        vertices = np.array(shape.element.value.vertices, float)[corners]
-        along, weights = element_quadrature(side, 2 * shape.degree, None)
-        if shape.degree == 0:
-            center = np.array(side.value.vertices, float).mean(0, keepdims=True)
-            return to_sample(side, center), np.ones(1)
-        axes = np.stack([vertices[list(side.value.vertices).index(tuple(int(i == d) for i in range(side.dimension)))]
-                         - vertices[0] for d in range(side.dimension)])  # fmt: skip
-        local = (shape.nodes - vertices[0]) @ np.linalg.pinv(axes)
-        is_inside = np.abs(local @ axes + vertices[0] - shape.nodes).max(1) < 1e-9
-        if shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL and not shape.element.value.is_simplex:
-            is_inside[:] = False  # a corner of its simplex touches a side
-        if shape.is_vector:
-            found = np.full(len(is_inside), 1.0 / is_inside.sum())
-        else:
-            found = shape.node_weights(vertex_weights(side, along) @ vertices, weights)
-        return to_sample(side, np.where(is_inside[:, None], local, 0.0)), np.where(is_inside, found, 0.0)
 
 
 @boundaries
@@ -262,212 +127,6 @@ def _position_kernel(kind: Any) -> Any:
     return positions
 
 
-@wp.struct
-class NodeIndexArg:
-    """The numbers in a partition of the space's nodes."""
-
-    numbers: wp.array[int]
-
-
-@wp.func
-def _number_of_node(index: NodeIndexArg, node: int):
-    return index.numbers[node]
-
-
-def _used(table: np.ndarray) -> np.ndarray:
-    found = np.unique(table)
-    return found[found >= 0]
-
-
-@boundaries
-class SpacePartition:
-    """The nodes of a part of a geometry, which have numbers of their own.
-
-    Without a part they are all nodes, with the numbers of the space.
-    """
-
-    def __init__(self, topology: SpaceTopology, geo_partition: Any = None, with_halo: bool = True) -> None:
-        self.space_topology = topology
-        self.geo_partition = whole(topology.geometry) if geo_partition is None else geo_partition
-        self.is_whole = geo_partition is None
-        self._with_halo = with_halo
-        self._made: tuple[Any, np.ndarray, int] | None = None
-
-    @property
-    def _nodes(self) -> tuple[np.ndarray, int]:
-        """The space's numbers of the nodes in the part, and how many of them are of its cells."""
-        topology, cells = self.space_topology, self.geo_partition.cells
-        table = topology.table
-        if self.is_whole:
-            count = topology.node_count()
-            return np.arange(count, dtype=np.int32), count
-        if self._made is None or self._made[0] is not table:
-            own = _used(table[cells])
-            found = own
-            if self._with_halo:  # those of cells beyond the sides at the part's end
-                beside = _used(table[self.geo_partition.outer_cells])
-                found = np.concatenate([own, np.setdiff1d(beside, own)])
-            self._made = table, found.astype(np.int32), len(own)
-        return self._made[1], self._made[2]
-
-    def node_count(self) -> int:
-        return len(self._nodes[0])
-
-    def owned_node_count(self) -> int:
-        """Return how many nodes the part's cells have. They come first."""
-        return self._nodes[1]
-
-    def space_node_indices(self) -> Any:
-        """Return the space's numbers of the nodes."""
-        return self.space_topology.geometry.integers(self._nodes[0])
-
-    def numbered(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the numbers here of nodes of the space; -1 for nodes that are not in the part."""
-        if self.is_whole:
-            return nodes
-        found = np.full(self.space_topology.node_count() + 1, -1, np.int32)
-        chosen = self._nodes[0]
-        found[chosen] = np.arange(len(chosen))
-        return found[nodes]  # of -1 it is the last, -1
-
-    @property
-    def array(self) -> Any:
-        """The number of each node of each cell, for kernels."""
-        table = self.space_topology.table
-        if self.is_whole:
-            return self.space_topology.array
-        known, found = self.__dict__.get("_array", (None, None))
-        if known is not table:
-            found = self.space_topology.geometry.integers(self.numbered(table))
-            self._array = table, found
-        return found
-
-    @property
-    def name(self) -> str:
-        return f"{type(self).__name__}_{self.geo_partition.name}"
-
-    @property
-    def PartitionArg(self) -> Any:
-        """The struct of `partition_arg_value`, to annotate an argument of a kernel."""
-        return NodeIndexArg
-
-    @property
-    def partition_node_index(self) -> Any:
-        """The function `(partition_arg, node)`: the number here of a node of the space, or NULL_NODE_INDEX."""
-        return _number_of_node
-
-    def partition_arg_value(self, device: Any = None) -> Any:
-        """Return the numbers of the space's nodes, for a kernel; `device` has no effect."""
-        del device
-        topology = self.space_topology
-        found = self.numbered(np.arange(topology.node_count(), dtype=np.int32))
-        return NodeIndexArg(topology.geometry.integers(np.where(found < 0, NULL_NODE_INDEX, found)))
-
-    def rebuild(self, device: Any = None, temporary_store: Any = None) -> None:
-        """Numbers the nodes anew where the cells of the part have changed."""
-        del device, temporary_store
-        self._made = None
-        self.__dict__.pop("_array", None)
-
-
-@boundaries
-class SpaceRestriction:
-    """The nodes of a space that are in a domain."""
-
-    def __init__(self, partition: SpacePartition, domain: GeometryDomain) -> None:
-        self.space_topology, self.domain = partition.space_topology, domain
-        self.space_partition = partition
-
-    def element_nodes(self) -> np.ndarray:
-        """Return the numbers in the partition of the nodes of each element; -1 for nodes outside of it."""
-        return self.space_partition.numbered(self.space_topology.element_nodes(self.domain))
-
-    def node_count(self) -> int:
-        found = self.element_nodes()
-        return len(np.unique(found[found >= 0]))
-
-
-def partition_of(what: str, space: FunctionSpace, partition: Any) -> SpacePartition:
-    """Return the partition, or that of the whole geometry for None.
-
-    Raises:
-        KernelTypeError, KernelValueError: it is none, or of another space.
-    """
-    if partition is None:
-        return SpacePartition(space.topology)
-    if not isinstance(partition, SpacePartition):
-        raise KernelTypeError(
-            f"{what}: space_partition: expected what make_space_partition gives, got {type_text(partition)}"
-        )
-    mine, other = space.topology, partition.space_topology
-    if other is not mine and (other.geometry is not mine.geometry or not np.array_equal(other.table, mine.table)):
-        raise KernelValueError(f"{what}: space_partition: expected one of the space's nodes")
-    return partition
-
-
-@boundary
-def make_space_partition(
-    space_topology: Any,
-    geometry_partition: Any = None,
-    with_halo: bool = True,
-    max_node_count: int = -1,
-    environment_first: bool = False,
-    *,
-    device: Any = None,
-    temporary_store: Any = None,
-) -> SpacePartition:
-    """The nodes of a space that are in a part of its geometry.
-
-    Args:
-        space_topology: of the space.
-        geometry_partition: the part; None: all of it.
-        with_halo: whether cells beyond the sides at the part's end have their nodes in it, too, behind the others.
-        max_node_count, environment_first, device, temporary_store: accepted, no effect.
-
-    Raises:
-        KernelTypeError, KernelValueError: the arguments are not that.
-    """
-    del max_node_count, environment_first, device, temporary_store
-    if not isinstance(space_topology, SpaceTopology):
-        raise KernelTypeError(
-            f"make_space_partition: space_topology: expected space.topology, got {type_text(space_topology)}"
-        )
-    if geometry_partition is None:
-        return SpacePartition(space_topology)
-    if not isinstance(geometry_partition, GeometryPartition):
-        raise KernelTypeError(
-            "make_space_partition: geometry_partition: expected a part of a geometry, got"
-            f" {type_text(geometry_partition)}"
-        )
-    if geometry_partition.geometry is not space_topology.geometry:
-        raise KernelValueError("make_space_partition: geometry_partition: expected a part of the space's geometry")
-    if geometry_partition.is_whole:
-        return SpacePartition(space_topology)
-    return SpacePartition(space_topology, geometry_partition, with_halo)
-
-
-@boundary
-def make_space_restriction(
-    space_partition: Any = None, domain: Any = None, space_topology: Any = None, device: Any = None,
-    temporary_store: Any = None,
-) -> SpaceRestriction:  # fmt: skip
-    """The nodes of a space in a domain.
-
-    Args:
-        space_partition, space_topology: one of them.
-        domain: None: all cells, of the partition's part.
-        device, temporary_store: accepted, no effect.
-    """
-    del device, temporary_store
-    if isinstance(space_partition, SpacePartition):
-        partition = space_partition
-    elif isinstance(space_topology, SpaceTopology):
-        partition = SpacePartition(space_topology)
-    else:
-        raise KernelTypeError("make_space_restriction: expected space_partition, or space_topology=space.topology")
-    return SpaceRestriction(partition, domain if domain is not None else Cells(partition.geo_partition))
-
-
 @boundary
 def make_polynomial_basis_space(
     geo: Any,
@@ -481,7 +140,9 @@ def make_polynomial_basis_space(
     Args:
         geo: the geometry.
         degree: 0 to 3; of `RAVIART_THOMAS` and `NEDELEC_FIRST_KIND` 1.
-        element_basis: which polynomials; None: Lagrange's.
+        element_basis: which polynomials; None: Lagrange's. `BSPLINE`, on grids, is of degree 1 to 3: one node at each
+            vertex, from degree 2 on also at those of one more cell around the grid. Values at nodes are no values of
+            the field.
         discontinuous: whether cells share no nodes; so it is of degree 0 and of `NONCONFORMING_POLYNOMIAL`.
         family: where nodes are along an axis of squares and cubes.
 
@@ -492,6 +153,11 @@ def make_polynomial_basis_space(
         raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type_text(geo)}")
     make: Any = make_vector_shape if element_basis in VECTOR_BASES else make_shape
     shape = make(geo.element, degree, element_basis, family)
+    if shape.basis is ElementBasis.BSPLINE and discontinuous:
+        raise KernelValueError(
+            "make_polynomial_basis_space: discontinuous: expected False, as cells share the nodes of B-splines",
+            hint="use LAGRANGE",
+        )
     return BasisSpace(geo, shape, discontinuous or shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL)
 
 
