@@ -16,6 +16,7 @@ from jaxwarp.codegen.abi import (
     CUBIN,
     MERGED,
     NO_CUDA_OPTIONS,
+    ArrayUse,
     CudaOptions,
     Entry,
     Geometry,
@@ -125,23 +126,24 @@ def _made(key: CodeKey) -> LaunchCode:
 
 
 def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
-    from jaxwarp.codegen.cpu import choose_cut, choose_grain
+    from jaxwarp.codegen.cpu import choose_cut, choose_grain, prices_without_copies
 
     zeros = _to_clear(key, kernel, key.grid)
     cleared, own_grid, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order, key.numbers)
     code, grid = _bitcode(made, context.order), context.grid or ()
     extents, cut = dict(zip(made.params, context.shapes, strict=True)), code.cut
-    if cut.summed:  # extents decide how many threads are worth it
-        cut = replace(cut, max_unsplit_threads=choose_cut(made, cut.contended, cut.summed, False, extents)[0])
+    if code.summed:  # extents decide how many threads are worth it
+        cut = replace(cut, max_unsplit_threads=choose_cut(made, code.contended, code.summed, False, extents)[0])
     return LaunchCode(
         symbol=code.symbol,
         bitcode=code.bitcode,
         geometry=_of_arrays(code.geometry, context.flat),
-        kernel=made,
+        arrays=_uses(made),
         grid=grid,
         shapes=context.shapes,
         cleared=_to_clear(key, cleared, own_grid),
         cut=cut,
+        prices=prices_without_copies(made, code.contended, code.summed, extents) if cut.copied else None,
         grain=choose_grain(made, extents),
         index_bits=index_bits_of(key.grid, key.shapes),
     )
@@ -178,7 +180,7 @@ def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
         symbol=text.symbol,
         entries=entries,
         geometry=text.geometry,
-        kernel=text.kernel or kernel,
+        arrays=_uses(text.kernel or kernel),
         grid=(*grid, *lanes),
         shapes=key.shapes,
         cleared=_to_clear(key, text.kernel or kernel, grid),
@@ -212,6 +214,12 @@ def _targets(gpus: Gpus) -> tuple[tuple[int, ...], tuple[int, ...]]:
     # A GPU newer than NVRTC compiles PTX itself.
     older = max((a for a in known if a <= present[0]), default=present[0])
     return tuple(a for a in present if a in known), (older,)
+
+
+def _uses(kernel: Kernel) -> tuple[ArrayUse, ...]:
+    """Return how a kernel uses each of its parameters."""
+    effects = analyze(kernel)
+    return tuple(ArrayUse(p.dtype.bytes, effects[p].modifies, bool(effects[p].atomics)) for p in kernel.params)
 
 
 def _to_clear(key: CodeKey, kernel: Kernel, grid: tuple[Any, ...]) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic
 from jaxwarp.passes.pipeline import held_wide
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,8 @@ class CpuCode:
         geometry: the run-time integers it gets.
         width: lanes.
         cut: how launches may be cut.
+        contended: atomics that only a call does without that runs the whole launch, or has copies of their arrays.
+        summed: those of them that every call does without where their array has few elements.
     """
 
     symbol: str
@@ -96,6 +99,8 @@ class CpuCode:
     geometry: Geometry
     width: int
     cut: Cut
+    contended: frozenset[Atomic]
+    summed: frozenset[Atomic]
 
 
 @with_deep_stack
@@ -127,20 +132,23 @@ def compile_cpu(
     require_own_bytes(kernel, OWN_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, succession, tasks)
     bitcode = _assemble(code.text, kernel.name)
-    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))
+    cut, contended, summed = _cut(kernel, code.plan, succession)
+    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, cut, contended, summed)
 
 
-def _cut(kernel: Kernel, plan: Plan, succession: Succession | None) -> Cut:
-    """Return the ways in which launches may be cut."""
+def _cut(
+    kernel: Kernel, plan: Plan, succession: Succession | None
+) -> tuple[Cut, frozenset[Atomic], frozenset[Atomic]]:
+    """Return the ways in which launches may be cut, and the atomics that decide about it, see `CpuCode`."""
     rows = 1 if plan.coarse is None else plan.coarse.rows
     exclusive = None if succession is not None else plan.exclusive
     if exclusive is None:
         unsplit, pieces = choose_cut(kernel, (), (), False)
         is_apart = succession is None or succession.apart is not None
-        return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows)
+        return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows), frozenset(), frozenset()
     unsplit, pieces = choose_cut(kernel, exclusive.contended, exclusive.summed, exclusive.is_divided)
     copied = tuple(i for i, param in enumerate(kernel.params) if param in exclusive.copied)
-    return Cut(unsplit, pieces, rows, exclusive.contended, exclusive.summed, copied)
+    return Cut(unsplit, pieces, rows, copied), exclusive.contended, exclusive.summed
 
 
 def _assemble(text: str, name: str) -> bytes:
