@@ -113,8 +113,8 @@ class LaunchCode:
         bitcode: on the CPU, the code for LLVM.
         entries: on GPUs, the code in its forms.
         cut: on the CPU, how launches may be cut.
-        prices: on the CPU, what a thread costs with the atomics that copies would spare it, and without; None: there are
-            none.
+        prices: on the CPU, the cost of a thread with the atomics that copies would spare it, and without; None if there
+            are none.
         grain: on the CPU, half of the threads that are worth another core.
         block: on GPUs, threads per block.
         max_blocks: on GPUs, how many blocks a launch has at most.

@@ -6,12 +6,15 @@ Jitted, exported and eager launches, captures, tapes and callbacks differ in a `
 from __future__ import annotations
 
 import functools
+import logging
+import pickle
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.scatter.sources import placing_numbers
 from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import (
     CUBIN,
     MERGED,
@@ -27,12 +30,16 @@ from jaxwarp.codegen.progress import logged, told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.launches.spec import OUTPUT, LaunchSpec, intern_kernel, is_static
-from jaxwarp.passes.pipeline import Flat, on_cpu, prepared
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, identity_of, intern_kernel, is_static
+from jaxwarp.passes.launches.versions import Versions
+from jaxwarp.passes.pipeline import Flat, is_watched, on_cpu, prepared
 
 # LLVM and NVRTC are slow to import, and not needed to trace: `codegen.cpu` and `codegen.cuda` are imported late.
 
+logger = logging.getLogger(__name__)
+
 _MOST = 512
+_PICKLE = 5  # the protocol
 
 Shapes = tuple[tuple[Any, ...], ...]
 """Of the parameters of a kernel."""
@@ -114,12 +121,62 @@ def code_of(key: CodeKey) -> LaunchCode:
     """Return the code of a launch."""
     grid, *shapes = [tuple(int(n) if is_static(n) else n for n in extents) for extents in (key.grid, *key.shapes)]
     is_known = all(type(n) is int for extents in (grid, *shapes) for n in extents)
-    make = _made if is_known else _made.__wrapped__  # symbolic extents may not be comparable
+    make = _made if is_known else _make  # symbolic extents may not be comparable
     return make(settled(key._replace(grid=grid, shapes=tuple(shapes))))
 
 
 @functools.lru_cache(maxsize=_MOST)
 def _made(key: CodeKey) -> LaunchCode:
+    """Return code that this process or an earlier one has made: docs/design/0092-code-of-earlier-processes.md."""
+    name = _name_on_disk(key)
+    if name is None:
+        return _make(key)
+    found = _found(name, key.kernel.name)
+    if found is None:
+        found = _make(key)
+        cache.put_own(name, pickle.dumps(found, _PICKLE))
+    return found
+
+
+def _found(name: str, kernel: str) -> LaunchCode | None:
+    """Return the code that is kept under a name, if it is there."""
+    data = cache.get(name)
+    if data is None:
+        return None
+    with logged(f"the code of {kernel}") as origin:
+        try:
+            found = pickle.loads(data)
+        except Exception as error:
+            logger.warning("code from the cache cannot be read, making it again: %s", error)
+            return None
+        origin.is_cached = True
+    return found
+
+
+def _name_on_disk(key: CodeKey) -> str | None:
+    """Return the name under which the code of a launch is kept for other processes; None: it is not.
+
+    Only the first launches of a kernel are: a program that changes sizes for ever would fill the disk.
+    """
+    if not _is_kept or is_watched() or not _on_disk.has(key.kernel, key):
+        return None
+    if key.gpus is None:
+        from jaxwarp.codegen.cpu import target_key
+
+        target = target_key()
+    else:
+        from jaxwarp.codegen.cuda import nvrtc
+
+        target = repr(nvrtc.version()), repr(_targets(key.gpus))
+    kernel, *others = key
+    return cache.own_key("launch", *target, *identity_of(kernel), repr(others))
+
+
+_on_disk = Versions()
+_is_kept = True
+
+
+def _make(key: CodeKey) -> LaunchCode:
     # Kernels that differ before they are prepared may be equal then: those with checks, at other extents.
     kernel = intern_kernel(prepared(key.kernel, key.fma))
     return _for_cpu(key, kernel) if key.gpus is None else _for_gpus(key, kernel, key.gpus)
@@ -233,6 +290,8 @@ def _to_clear(key: CodeKey, kernel: Kernel, grid: tuple[Any, ...]) -> tuple[int,
 
 
 def forget() -> None:
-    """Make all code anew from now on: for tests that change what decides about it."""
+    """Make all code in this process, anew, from now on: for tests that change what decides about it."""
+    global _is_kept
+    _is_kept = False
     for kept in (_made, _bitcode, _machine_code):
         kept.cache_clear()

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import itertools
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -30,7 +31,7 @@ from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.codegen.cpu.plan.tasks import find_tasks
-from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, choose_width
+from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, WIDTH_VARIABLE, choose_width
 from jaxwarp.codegen.progress import CodeOrigin, logged, told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
@@ -288,6 +289,11 @@ def put_down(address: int) -> None:
 
 
 _unused: deque[int] = deque()
+
+
+def target_key() -> tuple[str, ...]:
+    """Return what decides about the bitcode that this process makes of a kernel, besides the kernel and jaxwarp."""
+    return repr(host()), os.environ.get(WIDTH_VARIABLE, ""), llvmlite.__version__, _llvm_version()
 
 
 def _identity(machine: Machine) -> tuple[str, ...]:
