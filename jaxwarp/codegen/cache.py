@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,9 @@ _ABANDONED_SECONDS = 3600.0
 # A file that changed so shortly before the process read it counts as changed: clocks of file systems are coarse.
 _COARSE_SECONDS = 2.0
 
+# The folders of the package that make code of a kernel. They import each other and the modules beside them.
+MAKERS = ("types", "ir", "builtins", "analysis", "passes", "codegen", "launches")
+
 _writes = 0
 
 
@@ -60,7 +63,7 @@ def key(*parts: str | bytes) -> str:
 def own_key(*parts: str | bytes) -> str | None:
     """Return a name for what jaxwarp, as it is, makes from `parts`; None: nothing of it may be kept.
 
-    The name depends on every Python file of the package, and on the packages that compute constants.
+    The name depends on the Python files that make code of a kernel, and on the packages that compute constants.
     """
     if _folder() is None or (files := _own_files()) is None:
         return None
@@ -75,7 +78,7 @@ def put_own(name: str, data: bytes) -> None:
 
 
 class _OwnFiles(NamedTuple):
-    """The Python files of the package, as they were when this process began.
+    """The Python files that make code of a kernel, as they were when this process began.
 
     Attributes:
         digest: of their names and contents.
@@ -86,9 +89,10 @@ class _OwnFiles(NamedTuple):
     states: dict[str, tuple[int, ...]]
 
     def are_unchanged(self) -> bool:
-        """Return whether the files are as they were, and all modules of the package were read from them."""
+        """Return whether the files are as they were, and modules were read from them."""
         ours = PACKAGE.rstrip(os.sep).rpartition(os.sep)[2]
-        loaded = [m for n, m in list(sys.modules.items()) if n == ours or n.startswith(ours + ".")]
+        rooms = tuple(f"{ours}.{room}." for room in MAKERS)
+        loaded = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(rooms)]
         try:
             return all(getattr(module, "__file__", None) in self.states for module in loaded) and all(
                 _state(os.stat(path)) == state for path, state in self.states.items()
@@ -99,11 +103,11 @@ class _OwnFiles(NamedTuple):
 
 @functools.cache
 def _own_files() -> _OwnFiles | None:
-    """Return the package's files; None if they may have changed since this process began, or are not there."""
+    """Return the files; None if they may have changed since this process began, or are not there."""
     states: dict[str, tuple[int, ...]] = {}
     digest = hashlib.sha256()
     try:
-        for path in sorted(_python_files(PACKAGE)):
+        for path in sorted(_python_files(PACKAGE, MAKERS)):
             status = os.stat(path)
             if status.st_ctime > IMPORTED - _COARSE_SECONDS:
                 return None
@@ -117,12 +121,13 @@ def _own_files() -> _OwnFiles | None:
     return files if files.are_unchanged() else None
 
 
-def _python_files(base: str) -> Iterator[str]:
+def _python_files(base: str, rooms: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the Python files in a folder and below it, or below some of its folders."""
     with os.scandir(base) as found:
         for item in found:
             if item.name.endswith(".py"):
                 yield item.path
-            elif item.is_dir() and item.name != "__pycache__":
+            elif item.is_dir() and item.name != "__pycache__" and (rooms is None or item.name in rooms):
                 yield from _python_files(item.path)
 
 

@@ -322,25 +322,36 @@ def test_files_that_changed_since_the_process_began_are_not_trusted(package, mon
     assert own_key() is None
 
 
-def test_nothing_is_put_once_a_file_has_changed(package):
+def test_nothing_is_put_once_a_file_has_changed(folder, package):
     name = own_key()
     cache.put_own(name, b"before")
     assert cache.get(name) == b"before"
     (package / "first.py").write_text("9")
     cache.put_own(name, b"after")
     assert cache.get(name) == b"before"
+    code_of(KEY)
+    assert len(list(folder.glob("*.bin"))) == 1
     (package / "first.py").unlink()
     cache.put_own(name, b"after")
     assert cache.get(name) == b"before"
 
 
 def test_modules_from_elsewhere_are_not_trusted(package, monkeypatch):
-    inside, outside = types.ModuleType("pack.first"), types.ModuleType("pack.zipped")
-    inside.__file__, outside.__file__ = str(package / "first.py"), "package.zip/pack/zipped.py"
-    monkeypatch.setitem(sys.modules, "pack.first", inside)
+    inside, outside = types.ModuleType("pack.passes.second"), types.ModuleType("pack.passes.zipped")
+    inside.__file__, outside.__file__ = str(package / "passes" / "second.py"), "package.zip/pack/passes/zipped.py"
+    monkeypatch.setitem(sys.modules, "pack.passes.second", inside)
     assert own_key()
-    monkeypatch.setitem(sys.modules, "pack.zipped", outside)
+    monkeypatch.setitem(sys.modules, "pack.passes.zipped", outside)
     assert own_key() is None
+
+
+def test_what_makes_code_imports_nothing_beside_it():
+    """Of `launches`, which launches as well, `code.py` makes it."""
+    makers = [p for room in cache.MAKERS for p in (ROOT / room).rglob("*.py") if room != "launches"]
+    beside = {path.stem for path in ROOT.glob("*.py")}
+    for path in [*makers, ROOT / "launches" / "code.py"]:
+        imported = re.findall(r"^\s*(?:from|import) jaxwarp(?:\.(\w+)| import (\w+))", path.read_text(), re.MULTILINE)
+        assert {room or name for room, name in imported} <= {*cache.MAKERS, *beside}, path
 
 
 PROCESS = """
