@@ -158,7 +158,8 @@ def _name_on_disk(key: CodeKey) -> str | None:
 
     Only the first launches of a kernel are: a program that changes sizes for ever would fill the disk.
     """
-    if not _is_kept or is_watched() or not _on_disk.has(key.kernel, key):
+    kernel, *others = key
+    if not _is_kept or is_watched() or not _on_disk.has(kernel, tuple(others)):
         return None
     if key.gpus is None:
         from jaxwarp.codegen.cpu import target_key
@@ -168,7 +169,6 @@ def _name_on_disk(key: CodeKey) -> str | None:
         from jaxwarp.codegen.cuda import nvrtc
 
         target = repr(nvrtc.version()), repr(_targets(key.gpus))
-    kernel, *others = key
     return cache.own_key("launch", *target, *identity_of(kernel), repr(others))
 
 

@@ -1,6 +1,7 @@
 """Code that an earlier process has made is what this one would make; what decides about code gives it another name."""
 
 import dataclasses
+import gc
 import logging
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 import types
+import weakref
 from collections import defaultdict
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ir import nodes
 from jaxwarp.launches import code
 from jaxwarp.launches.code import CodeKey, Gpus, code_of
-from jaxwarp.launches.spec import identity_of, intern_kernel
+from jaxwarp.launches.spec import _digest_of_places, identity_of, intern_kernel
 from jaxwarp.passes import pipeline
 from jaxwarp.passes.launches.versions import MOST_VERSIONS, Versions
 
@@ -250,6 +252,16 @@ def test_launches_of_many_extents_do_not_fill_the_disk(folder):
     for n in range(1, 3 * MOST_VERSIONS):
         code_of(KEY._replace(grid=(n,), shapes=((n,), (16,), ())))
     assert len(list(folder.glob("*.bin"))) == MOST_VERSIONS
+
+
+def test_names_hold_no_kernels(folder):
+    key = KEY._replace(kernel=intern_kernel(dataclasses.replace(KEY.kernel, name="freed")))
+    assert code._name_on_disk(key)
+    kernel = weakref.ref(key.kernel)
+    del key
+    _digest_of_places.cache_clear()
+    gc.collect()
+    assert kernel() is None
 
 
 def test_passes_that_somebody_watches_run(folder):
