@@ -131,13 +131,7 @@ def _named(grid: Sequence[Any], shapes: Mapping[Param, Sequence[Any]]) -> tuple[
 def _is_covered_alike(kernel: Kernel, param: Param, grid: tuple[Any, ...], shapes: tuple[Any, ...]) -> bool:
     """Return whether the kernel provably writes every element, with what is known of extents by their names."""
     known = dict(shapes)
-    return param in known and _named_coverage(kernel, grid, shapes).covers(param, known[param])
-
-
-@functools.lru_cache(maxsize=64)
-def _named_coverage(kernel: Kernel, grid: tuple[Any, ...], shapes: tuple[Any, ...]) -> Coverage:
-    """Return the stores of a launch, once for all its arrays: questions about them come one after the other."""
-    return Coverage(kernel, grid, dict(shapes))
+    return param in known and Coverage(kernel, grid, known).covers(param, known[param])
 
 
 def _accesses(kernel: Kernel) -> Mapping[Param, Access]:
