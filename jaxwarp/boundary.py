@@ -16,6 +16,7 @@ import importlib
 import inspect
 import os
 import sys
+import time
 import types
 import warnings
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
 PACKAGE = os.path.dirname(__file__) + os.sep
+# When this process read the package, to the second: no module of ours has been read for longer.
+IMPORTED = time.time()
 
 # What only hands on to NumPy what users give: an error there is NumPy's, of the user's call.
 _HANDS_ON = (__file__, PACKAGE + "quaternions.py")

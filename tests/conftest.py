@@ -72,6 +72,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"not for debug mode: {released.args[0]}"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _code_is_made_here() -> None:
+    """Take no code from processes before this one: tests change what decides about it."""
+    from jaxwarp.launches import code
+
+    code.forget()
+
+
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))

@@ -14,9 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic
-
 # In an entry of the geometry, in place of a parameter: an extent of the grid; whether a call has the arrays that its
 # launch may have copies of to itself (1 or 0, axis 0). `kGrid` and `kOwnCopies` of launch.h.
 GRID, OWN_COPIES = -1, -2
@@ -88,16 +85,13 @@ class Cut:
         max_unsplit_threads: the most threads of a pool by which it is not cut.
         max_pieces_per_thread: for each thread of the pool.
         rows_per_piece: rows are cut at multiples of this: so many the code does at once where it can.
-        contended: atomics that only a call does without that runs the whole launch, or has copies of their arrays.
-        summed: those of them that every call does without where their array has few elements.
-        copied: the numbers of these arrays among the parameters, if copies would do.
+        copied: the numbers of the arrays that have atomics which only a call does without that runs the whole launch,
+            if copies of the arrays would do.
     """
 
     max_unsplit_threads: int = 1
     max_pieces_per_thread: int = 16
     rows_per_piece: int = 1
-    contended: frozenset[Atomic] = frozenset()
-    summed: frozenset[Atomic] = frozenset()
     copied: tuple[int, ...] = ()
 
 
@@ -112,19 +106,29 @@ class Entry(NamedTuple):
     code: bytes
 
 
+class ArrayUse(NamedTuple):
+    """The use of a parameter by code: the bytes of an element, whether it writes to it, and whether by atomics."""
+
+    bytes: int
+    is_written: bool
+    is_updated: bool
+
+
 @dataclass(frozen=True, eq=False)
 class LaunchCode:
-    """The code of a launch for one target, and how to launch it.
+    """The code of a launch for one target, and how to launch it: numbers and bytes, which processes can share.
 
     Attributes:
         symbol: the function.
         geometry: the run-time integers that it gets, by the arrays of the launch.
-        kernel: what the code does.
+        arrays: how it uses each parameter.
         grid, shapes: over which extents its threads run, and of which extents it takes its parameters.
         cleared: the outputs that have to hold zeros on entry.
         bitcode: on the CPU, the code for LLVM.
         entries: on GPUs, the code in its forms.
         cut: on the CPU, how launches may be cut.
+        prices: on the CPU, the cost of a thread with the atomics that copies would spare it, and without; None if there
+            are none.
         grain: on the CPU, half of the threads that are worth another core.
         block: on GPUs, threads per block.
         max_blocks: on GPUs, how many blocks a launch has at most.
@@ -134,13 +138,14 @@ class LaunchCode:
 
     symbol: str
     geometry: Geometry
-    kernel: Kernel
+    arrays: tuple[ArrayUse, ...]
     grid: tuple[Any, ...]
     shapes: tuple[tuple[Any, ...], ...]
     cleared: tuple[int, ...]
     bitcode: bytes = b""
     entries: tuple[Entry, ...] = ()
     cut: Cut = Cut()
+    prices: tuple[float, float] | None = None
     grain: int = 1
     block: int = DEFAULT_BLOCK
     max_blocks: int = 1

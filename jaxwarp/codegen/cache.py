@@ -1,7 +1,8 @@
 """Compiled code on disk, shared by processes.
 
 A folder of files named after their keys. A key is a hash of everything the code depends on, so entries never go stale;
-they are only pruned, the longest unused first. A file that is damaged, or not ours, counts as absent and is replaced.
+they are only pruned, the longest unused first. Entries of `own_key` depend on jaxwarp's own files, too, see
+docs/design/0092-code-of-earlier-processes.md. A file that is damaged, or not ours, counts as absent and is replaced.
 Nothing here raises: where a disk cannot be used, code is compiled again.
 
     JAXWARP_CACHE_DIR   the folder (default: jaxwarp in the user's cache folder); empty: no cache; also a setting
@@ -11,16 +12,22 @@ Nothing here raises: where a disk cannot be used, code is compiled again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import ml_dtypes
+import numpy as np
+
 from jaxwarp import config
+from jaxwarp.boundary import IMPORTED, PACKAGE
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +41,12 @@ _WRITES_PER_PRUNE = 64
 # A temporary file this old was left by a process that died.
 _ABANDONED_SECONDS = 3600.0
 
+# A file that changed so shortly before the process read it counts as changed: clocks of file systems are coarse.
+_COARSE_SECONDS = 2.0
+
+# The folders of the package that make code of a kernel. They import each other and the modules beside them.
+MAKERS = ("types", "ir", "builtins", "analysis", "passes", "codegen", "launches")
+
 _writes = 0
 
 
@@ -45,6 +58,81 @@ def key(*parts: str | bytes) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def own_key(*parts: str | bytes) -> str | None:
+    """Return a name for what jaxwarp, as it is, makes from `parts`; None: nothing of it may be kept.
+
+    The name depends on the Python files that make code of a kernel, and on the packages that compute constants.
+    """
+    if _folder() is None or (files := _own_files()) is None:
+        return None
+    return key(files.digest, sys.version, np.__version__, ml_dtypes.__version__, *parts)
+
+
+def put_own(name: str, data: bytes) -> None:
+    """Keep bytes under a key of `own_key`, unless this process may run other code of jaxwarp than the key says."""
+    files = _own_files()
+    if files is not None and files.are_unchanged():
+        put(name, data)
+
+
+class _OwnFiles(NamedTuple):
+    """The Python files that make code of a kernel, as they were when this process began.
+
+    Attributes:
+        digest: of their names and contents.
+        states: by their paths, what changes when somebody writes to them.
+    """
+
+    digest: str
+    states: dict[str, tuple[int, ...]]
+
+    def are_unchanged(self) -> bool:
+        """Return whether the files are as they were, and modules were read from them."""
+        ours = PACKAGE.rstrip(os.sep).rpartition(os.sep)[2]
+        rooms = tuple(f"{ours}.{room}." for room in MAKERS)
+        loaded = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(rooms)]
+        try:
+            return all(getattr(module, "__file__", None) in self.states for module in loaded) and all(
+                _state(os.stat(path)) == state for path, state in self.states.items()
+            )
+        except OSError:
+            return False
+
+
+@functools.cache
+def _own_files() -> _OwnFiles | None:
+    """Return the files; None if they may have changed since this process began, or are not there."""
+    states: dict[str, tuple[int, ...]] = {}
+    digest = hashlib.sha256()
+    try:
+        for path in sorted(_python_files(PACKAGE, MAKERS)):
+            status = os.stat(path)
+            if status.st_ctime > IMPORTED - _COARSE_SECONDS:
+                return None
+            states[path] = _state(status)
+            content = Path(path).read_bytes()
+            digest.update(f"{path.removeprefix(PACKAGE)}\0{len(content)}\0".encode())
+            digest.update(content)
+    except OSError:
+        return None
+    files = _OwnFiles(digest.hexdigest(), states)
+    return files if files.are_unchanged() else None
+
+
+def _python_files(base: str, rooms: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the Python files in a folder and below it, or below some of its folders."""
+    with os.scandir(base) as found:
+        for item in found:
+            if item.name.endswith(".py"):
+                yield item.path
+            elif item.is_dir() and item.name != "__pycache__" and (rooms is None or item.name in rooms):
+                yield from _python_files(item.path)
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def folder() -> Path | None:

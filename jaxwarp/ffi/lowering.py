@@ -76,17 +76,13 @@ def scratch_attributes(launch: LaunchSpec, operand_shapes: Sequence[tuple[Dim, .
     if not all(is_static(n) for shape in (launch.grid, *buffers) for n in shape):
         return 0, {}
     code = _code(launch, operand_shapes, "cpu")
-    if not code.cut.copied or math.prod(launch.grid) // 2 < code.grain:  # never shared
+    if code.prices is None or math.prod(launch.grid) // 2 < code.grain:  # never shared
         return 0, {}
     from jaxwarp.codegen.cpu import choose_copies
 
-    params = code.kernel.params
-    sizes = [param.dtype.bytes * math.prod(shape) for param, shape in zip(params, code.shapes, strict=True)]
+    sizes = [array.bytes * math.prod(shape) for array, shape in zip(code.arrays, code.shapes, strict=True)]
     found = choose_copies(
-        code.kernel,
-        code.cut.contended,
-        code.cut.summed,
-        dict(zip(params, code.shapes, strict=True)),
+        code.prices,
         [sizes[i] for i in code.cut.copied],
         sum(sizes),
         math.prod(launch.grid),

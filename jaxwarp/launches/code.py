@@ -6,6 +6,8 @@ Jitted, exported and eager launches, captures, tapes and callbacks differ in a `
 from __future__ import annotations
 
 import functools
+import logging
+import pickle
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,10 +15,12 @@ from typing import Any, NamedTuple
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.scatter.sources import placing_numbers
 from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import (
     CUBIN,
     MERGED,
     NO_CUDA_OPTIONS,
+    ArrayUse,
     CudaOptions,
     Entry,
     Geometry,
@@ -28,12 +32,16 @@ from jaxwarp.codegen.progress import logged, told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.launches.spec import OUTPUT, LaunchSpec, intern_kernel, is_static
-from jaxwarp.passes.pipeline import Flat, on_cpu, prepared
+from jaxwarp.launches.spec import OUTPUT, LaunchSpec, identity_of, intern_kernel, is_static
+from jaxwarp.passes.launches.versions import Versions
+from jaxwarp.passes.pipeline import Flat, is_watched, on_cpu, prepared
 
 # LLVM and NVRTC are slow to import, and not needed to trace: `codegen.cpu` and `codegen.cuda` are imported late.
 
+logger = logging.getLogger(__name__)
+
 _MOST = 512
+_PICKLE = 5  # the protocol
 
 Shapes = tuple[tuple[Any, ...], ...]
 """Of the parameters of a kernel."""
@@ -116,35 +124,86 @@ def code_of(key: CodeKey) -> LaunchCode:
     if set(map(type, chain(key.grid, *key.shapes))) <= {int}:
         return _made(settled(key))
     grid, *shapes = [tuple(int(n) if is_static(n) else n for n in extents) for extents in (key.grid, *key.shapes)]
-    make = _made if are_integers(grid, *shapes) else _made.__wrapped__  # symbolic extents may not be comparable
+    make = _made if are_integers(grid, *shapes) else _make  # symbolic extents may not be comparable
     return make(settled(key._replace(grid=grid, shapes=tuple(shapes))))
 
 
 @functools.lru_cache(maxsize=_MOST)
 def _made(key: CodeKey) -> LaunchCode:
+    """Return code that this process or an earlier one has made: docs/design/0092-code-of-earlier-processes.md."""
+    name = _name_on_disk(key)
+    if name is None:
+        return _make(key)
+    found = _found(name, key.kernel.name)
+    if found is None:
+        found = _make(key)
+        cache.put_own(name, pickle.dumps(found, _PICKLE))
+    return found
+
+
+def _found(name: str, kernel: str) -> LaunchCode | None:
+    """Return the code that is kept under a name, if it is there."""
+    data = cache.get(name)
+    if data is None:
+        return None
+    with logged(f"the code of {kernel}") as origin:
+        try:
+            found = pickle.loads(data)
+        except Exception as error:
+            logger.warning("code from the cache cannot be read, making it again: %s", error)
+            return None
+        origin.is_cached = True
+    return found
+
+
+def _name_on_disk(key: CodeKey) -> str | None:
+    """Return the name under which the code of a launch is kept for other processes; None: it is not.
+
+    Only the first launches of a kernel are: a program that changes sizes for ever would fill the disk.
+    """
+    kernel, *others = key
+    if not _is_kept or is_watched() or not _on_disk.has(kernel, tuple(others)):
+        return None
+    if key.gpus is None:
+        from jaxwarp.codegen.cpu import target_key
+
+        target = target_key()
+    else:
+        from jaxwarp.codegen.cuda import nvrtc
+
+        target = repr(nvrtc.version()), repr(_targets(key.gpus))
+    return cache.own_key("launch", *target, *identity_of(kernel), repr(others))
+
+
+_on_disk = Versions()
+_is_kept = True
+
+
+def _make(key: CodeKey) -> LaunchCode:
     # Kernels that differ before they are prepared may be equal then: those with checks, at other extents.
     kernel = intern_kernel(prepared(key.kernel, key.fma))
     return _for_cpu(key, kernel) if key.gpus is None else _for_gpus(key, kernel, key.gpus)
 
 
 def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
-    from jaxwarp.codegen.cpu import choose_cut, choose_grain
+    from jaxwarp.codegen.cpu import choose_cut, choose_grain, prices_without_copies
 
     zeros = _to_clear(key, kernel, key.grid)
     cleared, own_grid, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order, key.numbers)
     code, grid = _bitcode(made, context.order), context.grid or ()
     extents, cut = dict(zip(made.params, context.shapes, strict=True)), code.cut
-    if cut.summed:  # extents decide how many threads are worth it
-        cut = replace(cut, max_unsplit_threads=choose_cut(made, cut.contended, cut.summed, False, extents)[0])
+    if code.summed:  # extents decide how many threads are worth it
+        cut = replace(cut, max_unsplit_threads=choose_cut(made, code.contended, code.summed, False, extents)[0])
     return LaunchCode(
         symbol=code.symbol,
         bitcode=code.bitcode,
         geometry=_of_arrays(code.geometry, context.flat),
-        kernel=made,
+        arrays=_uses(made),
         grid=grid,
         shapes=context.shapes,
         cleared=_to_clear(key, cleared, own_grid),
         cut=cut,
+        prices=prices_without_copies(made, code.contended, code.summed, extents) if cut.copied else None,
         grain=choose_grain(made, extents),
         index_bits=index_bits_of(key.grid, key.shapes),
     )
@@ -183,7 +242,7 @@ def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
         symbol=text.symbol,
         entries=entries,
         geometry=text.geometry,
-        kernel=text.kernel or kernel,
+        arrays=_uses(text.kernel or kernel),
         grid=(*grid, *lanes),
         shapes=key.shapes,
         cleared=_to_clear(key, text.kernel or kernel, grid),
@@ -220,6 +279,12 @@ def _targets(gpus: Gpus) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(a for a in present if a in known), (older,)
 
 
+def _uses(kernel: Kernel) -> tuple[ArrayUse, ...]:
+    """Return how a kernel uses each of its parameters."""
+    effects = analyze(kernel)
+    return tuple(ArrayUse(p.dtype.bytes, effects[p].modifies, bool(effects[p].atomics)) for p in kernel.params)
+
+
 def _to_clear(key: CodeKey, kernel: Kernel, grid: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the outputs of which a launch of `kernel`, over `grid`, may leave some element unwritten."""
     if not key.outputs:
@@ -231,6 +296,8 @@ def _to_clear(key: CodeKey, kernel: Kernel, grid: tuple[Any, ...]) -> tuple[int,
 
 
 def forget() -> None:
-    """Make all code anew from now on: for tests that change what decides about it."""
+    """Make all code in this process, anew, from now on: for tests that change what decides about it."""
+    global _is_kept
+    _is_kept = False
     for kept in (_made, _bitcode, _machine_code):
         kept.cache_clear()

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.abi import LaunchCode
 from jaxwarp.errors import KernelValueError
 from jaxwarp.launches.code import Shapes
@@ -35,18 +34,18 @@ class NativeCode:
     def __init__(self, code: LaunchCode, shapes: Shapes):
         from jaxwarp.codegen.cpu import loaded  # LLVM is slow to import
 
-        params, cut, effects = code.kernel.params, code.cut, analyze(code.kernel)
+        arrays, cut = code.arrays, code.cut
         how = code.grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
-        atomics = [i for i, param in enumerate(params) if effects[param].atomics]
-        updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * params[i].dtype.bytes)]
+        atomics = [i for i, array in enumerate(arrays) if array.is_updated]
+        updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * arrays[i].bytes)]
         rows, columns = math.prod(code.grid[:-1]), code.grid[-1]
         self._loaded = loaded(code.bitcode, code.symbol)  # until the last launch of it has ended
         words = self._loaded.address, rows, columns, pool_size(), *how, len(atomics), *updated, *code.integers(shapes)
         self.cleared = code.cleared
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
-        self._pointers = ctypes.c_void_p * max(1, len(params))
-        self._packed = struct.Struct(f"{len(params)}P").pack  # several times as fast as an array of ctypes
+        self._pointers = ctypes.c_void_p * max(1, len(arrays))
+        self._packed = struct.Struct(f"{len(arrays)}P").pack  # several times as fast as an array of ctypes
         self._library = load_library()
         self._run = self._library.jaxwarp_outside_alone
         self.is_whole = self._library.jaxwarp_outside_pieces(self._launch) == 1

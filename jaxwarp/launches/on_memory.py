@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.abi import PACK_BYTES, LaunchCode
 from jaxwarp.launches.code import CodeKey, Gpus, code_of, settled
 from jaxwarp.launches.native_launch import NativeCode
@@ -117,9 +116,8 @@ class CudaLaunch:
         self._blocks = min(-(-threads // self._block), code.max_blocks)
         self._what = f" of '{key.kernel.name}'"
         self._configs: dict[int | None, Any] = {}  # by stream
-        effects = analyze(code.kernel)
         self.cleared = code.cleared
-        self.written = frozenset(i for i, param in enumerate(code.kernel.params) if effects[param].modifies)
+        self.written = frozenset(i for i, array in enumerate(code.arrays) if array.is_written)
 
     def run(self, scope: CudaScope, addresses: Sequence[int]) -> None:
         """Queues it on the stream of the scope."""

@@ -42,7 +42,12 @@ def intern_kernel(kernel: Kernel) -> Kernel:
     Kernels of other lines are others: what is said of one must name its own.
     """
     with _kernels_lock:
-        return _kernels.setdefault((kernel.digest, _digest_of_places(kernel)), kernel)
+        return _kernels.setdefault(identity_of(kernel), kernel)
+
+
+def identity_of(kernel: Kernel) -> tuple[str, str]:
+    """Return digests of what a kernel does, and of where: kernels that agree in them are one."""
+    return kernel.digest, _digest_of_places(kernel)
 
 
 @functools.lru_cache(maxsize=512)

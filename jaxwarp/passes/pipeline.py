@@ -228,6 +228,11 @@ def watching() -> Iterator[list[Ran]]:
         _watched.reset(token)
 
 
+def is_watched() -> bool:
+    """Return whether somebody wants to see the passes that run."""
+    return _watched.get() is not None
+
+
 @with_deep_stack
 def run(passes: Sequence[Pass], kernel: Kernel, context: PassContext) -> tuple[Kernel, PassContext]:
     """The kernel after passes, and what they leave of a launch: `gathered` and `flatten` change its extents."""

@@ -20,7 +20,7 @@ from test_cpu_owned import MARK, columns_cut, mark_updates, numbers
 
 import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.codegen.cpu import choose_copies, compile_cpu, launch, load_bitcode
+from jaxwarp.codegen.cpu import choose_copies, compile_cpu, launch, load_bitcode, prices_without_copies
 from jaxwarp.codegen.cpu.plan import copies
 from jaxwarp.ffi import lowering
 from jaxwarp.ir.interpret import interpret
@@ -573,10 +573,10 @@ def test_subnormal_numbers_under_xla(threads):
 def test_the_price_decides():
     """Many threads with atomics are faster than two pieces; an array much larger than the launch is no gain."""
     kernel = prepare(scatter(float32))
-    contended = compile_cpu(kernel).cut.contended
+    prices = prices_without_copies(kernel, compile_cpu(kernel).contended, (), {})
 
     def choose(size, memory, threads, pool):
-        return choose_copies(kernel, contended, (), {}, [size], memory, threads, pool)
+        return choose_copies(prices, [size], memory, threads, pool)
 
     assert choose(4 * N, 16 * N, N, 2).count == 1
     assert choose(4 * N, 16 * N - 64, N, 2) is None

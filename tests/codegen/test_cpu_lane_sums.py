@@ -131,8 +131,8 @@ def test_without_atomics(has_copies, monkeypatch):
     monkeypatch.setattr(atomics, "in_place", marked)
     kernel = prepare(sums_kernel((None, 0, 1, 2)))
     code = compile_cpu(kernel, 8)
-    assert code.cut.contended == code.cut.summed
-    assert len(code.cut.summed) == 4
+    assert code.contended == code.summed
+    assert len(code.summed) == 4
     assert code.cut.copied == (2, 3)
     for tiles in ([(0, 1, 0, 128)], [(0, 1, 0, 64), (0, 1, 64, 128)]):
         flags, x, y, z, count = sums_buffers(128, ((70,), (70, 3)))
@@ -252,7 +252,7 @@ def test_few_elements_do_not_keep_a_launch_whole():
     assert code.cut.max_unsplit_threads == 1
 
     def alone(*sizes):
-        return choose_cut(kernel, code.cut.contended, code.cut.summed, False, dict(zip((y, z), sizes, strict=True)))[0]
+        return choose_cut(kernel, code.contended, code.summed, False, dict(zip((y, z), sizes, strict=True)))[0]
 
     assert alone((60,), (20, 3)) == 1
     assert alone((70,), (70, 3)) == 2

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from jaxwarp.frontend.text.definition import _defs
-from jaxwarp.frontend.text.source import children, walk
+from jaxwarp.frontend.text.tree import children, walk
 
 # Between them they have every kind of statement, names of their own in expressions, and patterns.
 TEXTS = [

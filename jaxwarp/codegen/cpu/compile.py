@@ -11,6 +11,7 @@ import ctypes
 import functools
 import itertools
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -30,12 +31,13 @@ from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.codegen.cpu.plan.tasks import find_tasks
-from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, choose_width
+from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, WIDTH_VARIABLE, choose_width
 from jaxwarp.codegen.progress import CodeOrigin, logged, told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic
 from jaxwarp.passes.pipeline import held_wide
 
 logger = logging.getLogger(__name__)
@@ -88,6 +90,8 @@ class CpuCode:
         geometry: the run-time integers it gets.
         width: lanes.
         cut: how launches may be cut.
+        contended: atomics that only a call does without that runs the whole launch, or has copies of their arrays.
+        summed: those of them that every call does without where their array has few elements.
     """
 
     symbol: str
@@ -96,6 +100,8 @@ class CpuCode:
     geometry: Geometry
     width: int
     cut: Cut
+    contended: frozenset[Atomic]
+    summed: frozenset[Atomic]
 
 
 @with_deep_stack
@@ -127,20 +133,23 @@ def compile_cpu(
     require_own_bytes(kernel, OWN_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, succession, tasks)
     bitcode = _assemble(code.text, kernel.name)
-    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))
+    cut, contended, summed = _cut(kernel, code.plan, succession)
+    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, cut, contended, summed)
 
 
-def _cut(kernel: Kernel, plan: Plan, succession: Succession | None) -> Cut:
-    """Return the ways in which launches may be cut."""
+def _cut(
+    kernel: Kernel, plan: Plan, succession: Succession | None
+) -> tuple[Cut, frozenset[Atomic], frozenset[Atomic]]:
+    """Return the ways in which launches may be cut, and the atomics that decide about it, see `CpuCode`."""
     rows = 1 if plan.coarse is None else plan.coarse.rows
     exclusive = None if succession is not None else plan.exclusive
     if exclusive is None:
         unsplit, pieces = choose_cut(kernel, (), (), False)
         is_apart = succession is None or succession.apart is not None
-        return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows)
+        return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows), frozenset(), frozenset()
     unsplit, pieces = choose_cut(kernel, exclusive.contended, exclusive.summed, exclusive.is_divided)
     copied = tuple(i for i, param in enumerate(kernel.params) if param in exclusive.copied)
-    return Cut(unsplit, pieces, rows, exclusive.contended, exclusive.summed, copied)
+    return Cut(unsplit, pieces, rows, copied), exclusive.contended, exclusive.summed
 
 
 def _assemble(text: str, name: str) -> bytes:
@@ -280,6 +289,11 @@ def put_down(address: int) -> None:
 
 
 _unused: deque[int] = deque()
+
+
+def target_key() -> tuple[str, ...]:
+    """Return what decides about the bitcode that this process makes of a kernel, besides the kernel and jaxwarp."""
+    return repr(host()), os.environ.get(WIDTH_VARIABLE, ""), llvmlite.__version__, _llvm_version()
 
 
 def _identity(machine: Machine) -> tuple[str, ...]:

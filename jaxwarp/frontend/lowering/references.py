@@ -34,6 +34,7 @@ from jaxwarp.frontend.lowering.values import (
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
+from jaxwarp.frontend.text.tree import walk
 from jaxwarp.ir import nodes as ir
 
 _NONE: Mapping[str, Any] = {}
@@ -185,7 +186,7 @@ def assign_results(frame: Frame, function: Function, args: Sequence[Any]) -> Non
 
 def advanced(source: Source, nodes: Sequence[ast.AST], variables: Mapping[str, Any] = _NONE) -> list[str]:
     """Names of variables that calls in the syntax advance, in order; `variables` may be functions that are called."""
-    calls = (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call))
+    calls = (n for node in nodes for n in walk(node) if isinstance(n, ast.Call))
     found = (name for call in calls for name in _advanced_by(call, _callee(source, call.func, variables)))
     return list(dict.fromkeys(found))
 

@@ -19,7 +19,8 @@ from jaxwarp.boundary import warn
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.reads import Reads, StaticExpression, callees, reads_of
-from jaxwarp.frontend.text.source import Definition, Source, walk
+from jaxwarp.frontend.text.source import Definition, Source
+from jaxwarp.frontend.text.tree import walk
 
 # `static` itself, filled where it is defined.
 STATIC: list[Any] = []

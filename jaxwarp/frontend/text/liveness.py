@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from jaxwarp.frontend.text.tree import children, walk
+
 _LOOPS = (ast.For, ast.While)
 
 
@@ -26,7 +28,7 @@ class NameLiveness:
         # By way of the children, whose answers are kept: branches in branches are asked about at every level.
         if isinstance(node, ast.Name):
             return frozenset((node.id,)) if isinstance(node.ctx, ast.Load) else frozenset()
-        read = frozenset[str]().union(*map(self.uses, ast.iter_child_nodes(node)))
+        read = frozenset[str]().union(*map(self.uses, children(node)))
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             read |= {node.target.id}
         return read
@@ -59,7 +61,7 @@ IN_PLACE = (ast.Add, ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
 
 def rebound(statements: Sequence[ast.AST]) -> frozenset[str]:
     """Names that statements give another object: `x = ...`, but not `x += ...`, which may change the object itself."""
-    nodes = [n for s in statements for n in ast.walk(s)]
+    nodes = [n for s in statements for n in walk(s)]
     updated = {id(n.target) for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.op, IN_PLACE)}
     stored = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return frozenset(n.id for n in stored if id(n) not in updated)
@@ -77,7 +79,7 @@ def assigned(statements: Sequence[ast.AST]) -> list[str]:
     """Local names that the statements assign to, wholly or in part (`v[0] = x`), in order."""
     names: dict[str, None] = {}
     for statement in statements:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
                 root: ast.AST = node
                 while isinstance(root, (ast.Subscript, ast.Attribute)):
@@ -116,9 +118,9 @@ def exits(statements: Sequence[ast.stmt]) -> Exits:
         continues |= isinstance(node, ast.Continue)
         returns |= isinstance(node, ast.Return)
         if isinstance(node, _LOOPS):
-            returns |= any(isinstance(n, ast.Return) for n in ast.walk(node))
+            returns |= any(isinstance(n, ast.Return) for n in walk(node))
         else:
-            pending.extend(ast.iter_child_nodes(node))
+            pending += children(node)
     return Exits(breaks, continues, returns)
 
 

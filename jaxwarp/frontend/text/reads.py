@@ -11,7 +11,8 @@ import functools
 import types
 from dataclasses import dataclass, field
 
-from jaxwarp.frontend.text.source import Definition, children, walk
+from jaxwarp.frontend.text.source import Definition
+from jaxwarp.frontend.text.tree import children, walk
 
 # What users call functions that stand for operators, as in Warp.
 OPERATOR_FUNCTIONS: dict[type[ast.AST], str] = {

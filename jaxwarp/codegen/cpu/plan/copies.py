@@ -65,11 +65,26 @@ class Copies:
         return threads > 1 and time < self.alone and time < self.atomic // threads
 
 
-def choose_copies(
+def prices_without_copies(
     kernel: Kernel,
     contended: Collection[Atomic],
     summed: Collection[Atomic],
     extents: Mapping[Param, Sequence[Any]],
+) -> tuple[float, float] | None:
+    """Return what a thread costs with atomics that copies would spare it, and without; None: there are no such atomics.
+
+    Args:
+        kernel: the kernel.
+        contended: its atomics that need copies.
+        summed: those of them that do not where their arrays are of few elements.
+        extents: of its arrays.
+    """
+    contended = without_few(contended, summed, extents)
+    return price_of_thread(kernel, contended, summed, extents) if contended else None
+
+
+def choose_copies(
+    prices: tuple[float, float],
     sizes: Sequence[int],
     memory: int,
     launched: int,
@@ -78,20 +93,17 @@ def choose_copies(
     """Copies for a launch; None where they do not pay, or would take too much memory.
 
     Args:
-        kernel: the kernel.
-        contended: its atomics that need copies.
-        summed: those of them that do not where their arrays are of few elements.
-        extents: of its arrays.
+        prices: what a thread costs with atomics, and without (`prices_without_copies`).
         sizes: bytes of each array that is copied.
         memory: bytes of all buffers of the launch.
         launched: how many threads the launch has.
         pool: by how many threads of execution it may be run here.
     """
-    size, contended = sum(-(-n // _LINE) * _LINE for n in sizes), without_few(contended, summed, extents)
+    size = sum(-(-n // _LINE) * _LINE for n in sizes)
     fitting = pool - 1 if size <= _SMALL else memory // _MEMORY // size
     count = min(pool - 1, fitting, _MOST_COPIES)
-    if size == 0 or count < 1 or not contended:
+    if size == 0 or count < 1:
         return None
-    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, contended, summed, extents))
+    atomic, alone = (min(int(launched * price), _MOST) for price in prices)
     found = Copies(count, size, alone, atomic, size * COPIED_BYTE)
     return found if any(map(found.pays, range(2, pool + 1))) else None
