@@ -137,8 +137,18 @@ def _made(key: CodeKey) -> LaunchCode:
     found = _found(name, key.kernel.name)
     if found is None:
         found = _make(key)
-        cache.put_own(name, pickle.dumps(found, _PICKLE))
+        if not _may_warn(key, found):
+            cache.put_own(name, pickle.dumps(found, _PICKLE))
     return found
+
+
+def _may_warn(key: CodeKey, made: LaunchCode) -> bool:
+    """Return whether a warning came with the code, of tiles that one thread works on: each process is to give it."""
+    if key.gpus is None or len(made.grid) > len(key.grid):
+        return False
+    from jaxwarp.codegen.cuda.blocks.plan import has_tiles
+
+    return has_tiles(key.kernel)
 
 
 def _found(name: str, kernel: str) -> LaunchCode | None:

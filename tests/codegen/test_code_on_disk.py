@@ -26,6 +26,7 @@ from jaxwarp.codegen.abi import CudaOptions, LaunchCode
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu.plan.target import host
 from jaxwarp.codegen.cuda import nvrtc
+from jaxwarp.codegen.cuda.blocks import plan as blocks_plan
 from jaxwarp.ir import nodes
 from jaxwarp.launches import code
 from jaxwarp.launches.code import CodeKey, Gpus, code_of
@@ -100,6 +101,25 @@ def test_cuda_code_is_found(made):
     assert len(made) == 1
     assert code_of(key._replace(gpus=Gpus((80,)))).entries[0].arch == 80
     assert len(made) == 2
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+def test_tiles_that_one_thread_works_on_are_made_anew_and_warn_anew(made):
+    """Their memory, 128 KiB, is twice what GPUs of 7.5 have."""
+
+    @wp.kernel
+    def added(x: wp.array2d[float], y: wp.array2d[float]):
+        t = wp.tile_load(x, shape=(128, 256))
+        wp.tile_store(y, wp.tile_transpose(wp.tile_transpose(t) * 2.0))
+
+    kernel = intern_kernel(added.specialize())
+    key = CodeKey(kernel, True, (1,), ((128, 256),) * 2, gpus=Gpus((75,)))
+    for count in (1, 2):
+        with pytest.warns(wp.PerformanceWarning, match="one CUDA thread does the work of a block"):
+            blocks_plan._warned.clear()
+            code_of(key)
+        assert len(made) == count
+        start_again()
 
 
 def test_everything_that_decides_gives_another_name(folder, monkeypatch):
