@@ -334,7 +334,9 @@ def _as_array(value: Any) -> Any:
 def _remember(kernel: Kernel, key: Any, checked: CheckedLaunch) -> Repeated | None:
     """Store and return the checks of a launch for later launches like it. Return None if those launches need more than
     these checks."""
-    if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
+    if key is None or 0 in checked.launch.grid:
+        return None
+    if checked.launch.debug is not None and not _tells_alone(checked):
         return None
     if any(checked.values[i].in_records is not None for i in checked.plan.added_to):
         return None
@@ -352,6 +354,12 @@ def _remember(kernel: Kernel, key: Any, checked: CheckedLaunch) -> Repeated | No
         if len(_known) > _MAX_KNOWN:
             _drop_oldest()
     return made
+
+
+def _tells_alone(checked: CheckedLaunch) -> bool:
+    """Tell whether a launch that may fail needs nothing but a record for that: not on a GPU, nor in a call of XLA's,
+    and not with arrays in records, which would be copied."""
+    return checked.scope is HOST and all(value.in_records is None for value in checked.values)
 
 
 def _drop_oldest() -> None:

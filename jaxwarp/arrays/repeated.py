@@ -18,6 +18,7 @@ from jaxwarp.arrays.held import VALUES, Held
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.tables import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
+from jaxwarp.ffi.debug import failing_in, failure_in
 from jaxwarp.launches.code import key_of
 from jaxwarp.launches.on_memory import are_aligned, loaded_on
 from jaxwarp.memory.gpu.by_value import ByValue
@@ -46,7 +47,12 @@ class Repeated:
         shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
         memory = {i: found.region for i, found in records.items()}
         regions = [memory.get(i, value.region) for i, value in enumerate(checked.values) if value.region is not None]
-        self._code = loaded_on(checked.scope, key_of(launch, shapes), are_aligned(regions))
+        # What tells of assertions that fail, in a record behind the arguments.
+        self._failing = failing_in(launch, shapes)
+        key = key_of(launch, shapes)
+        if self._failing is not None:
+            key = key._replace(kernel=self._failing.kernel, shapes=(*shapes, (self._failing.layout.size,)))
+        self._code = loaded_on(checked.scope, key, are_aligned(regions))
         self._is_divided = checked.scope is HOST  # of a call of XLA's, other threads are XLA's
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
@@ -159,12 +165,24 @@ class Repeated:
         return True
 
     def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
-        """The launch."""
-        self._code.run(operands[0], self._is_divided)
+        """The launch.
+
+        Raises:
+            CheckError: an assertion of the kernel's failed.
+        """
+        failure = None
+        if self._failing is None:
+            self._code.run(operands[0], self._is_divided)
+        else:
+            record = np.zeros(self._failing.layout.size, np.int64)
+            self._code.run([*operands[0], address_of(record)], self._is_divided)
+            failure = failure_in(record, self.plan.launch, self._failing)
         for i in self._written:
             value = given[i]
             if type(value) is HostArray and value._region.owner.tensors:
                 value._region.owner.written()
+        if failure is not None:
+            raise failure
 
     @property
     def written(self) -> tuple[int, ...]:
@@ -173,8 +191,8 @@ class Repeated:
 
     @property
     def is_by_arrays(self) -> bool:
-        """Tell whether nothing but arguments decides it."""
-        return self._tables is None
+        """Tell whether nothing but arguments decides it, and nothing can fail."""
+        return self._tables is None and self._failing is None
 
     def operand(self, index: int, value: Any) -> tuple[Any, int]:
         """Return the operand of a value that is no array, and its address."""

@@ -136,10 +136,8 @@ def error_of(launch: LaunchSpec, record: np.ndarray) -> CheckError | None:
 
 def launch_in(scope: Scope, launch: LaunchSpec, operands: Sequence[Any]) -> CheckError | None:
     """A launch in the memory of a call or of the process, on all its arguments: the first failure, in debug mode."""
-    found = None
     shapes = tuple(tuple(o.shape) for o in operands)
-    if launch.debug is not None and scope.can_wait():
-        found = _checked(launch.kernel, launch.debug, launch.fma, launch.grid, shapes)
+    found = failing_in(launch, shapes) if scope.can_wait() else None
     key = key_of(launch, shapes)
     if found is None:
         launch_on(scope, key, operands)
@@ -152,8 +150,18 @@ def launch_in(scope: Scope, launch: LaunchSpec, operands: Sequence[Any]) -> Chec
     for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
         shapes = marked.shape, record.shape
         launch_on(scope, key._replace(kernel=scan.kernel, grid=marked.shape[:-1], shapes=shapes), [marked, record])
-    rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
-    row = next((row for row in rows if row is not None), None)
+    failures = (failure_in(scope.read(record), launch, found) for record in records)
+    return next((failure for failure in failures if failure is not None), None)
+
+
+def failing_in(launch: LaunchSpec, shapes: tuple[tuple[int, ...], ...]) -> CheckedKernel | None:
+    """Return the kernel that tells of failures, in a record behind its arguments; None if nothing can fail."""
+    return None if launch.debug is None else _checked(launch.kernel, launch.debug, launch.fma, launch.grid, shapes)
+
+
+def failure_in(record: np.ndarray, launch: LaunchSpec, found: CheckedKernel) -> CheckError | None:
+    """Return the first failure of a launch, by its record."""
+    row = first_row(record.tolist(), found.layout.row)
     return None if row is None else error_of_row(row, Reported(launch.name, found.reports, len(launch.grid), 0))
 
 

@@ -115,8 +115,8 @@ def test_tiles_that_one_thread_works_on_are_made_anew_and_warn_anew(made):
     kernel = intern_kernel(added.specialize())
     key = CodeKey(kernel, True, (1,), ((128, 256),) * 2, gpus=Gpus((75,)))
     for count in (1, 2):
+        blocks_plan._warned.clear()
         with pytest.warns(wp.PerformanceWarning, match="one CUDA thread does the work of a block"):
-            blocks_plan._warned.clear()
             code_of(key)
         assert len(made) == count
         start_again()
