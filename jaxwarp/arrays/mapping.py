@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import linecache
 import types
 from collections.abc import Callable, Sequence
@@ -37,7 +38,6 @@ from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import has_floats, memory_axes
 
 _MAX_KNOWN = 512
-_numbers: dict[str, int] = {}  # of texts: equal ones are one file
 
 
 class _Found(Exception):  # noqa: N818 - it is no error
@@ -264,7 +264,7 @@ def _names(node: ast.Lambda) -> tuple[str, ...]:
 
 def _made(text: str, name: str, scope: dict[str, Any]) -> Any:
     """A Python function of this text, which can be found again."""
-    file = f"<jaxwarp map {_numbers.setdefault(text, len(_numbers))}>"
+    file = f"<jaxwarp map {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # the same in another process
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(text, file, "exec", dont_inherit=True), scope)
     return scope[name]

@@ -122,6 +122,38 @@ def test_tiles_that_one_thread_works_on_are_made_anew_and_warn_anew(made):
         start_again()
 
 
+_PROCESS = """
+import linecache
+import sys
+import jaxwarp as wp
+from jaxwarp.launches.spec import identity_of, intern_kernel
+
+kept = [object() for _ in range(int(sys.argv[1]))]  # what follows is elsewhere in memory
+
+@wp.func_native("return 1.0f / sqrtf(x);")
+def inverted(x: float) -> float: ...
+
+@wp.kernel
+def k(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = inverted(x[i])
+
+for f in (wp.sin, wp.cos) if kept else (wp.cos, wp.sin):
+    wp.map(f, wp.ones(3))
+files = [file for file in linecache.cache if file.startswith("<jaxwarp map")]
+print(len(files), *sorted(files), *identity_of(intern_kernel(k.specialize())))
+"""
+
+
+def test_generated_texts_have_one_place_in_all_processes(tmp_path):
+    file = tmp_path / "process.py"
+    file.write_text(_PROCESS)
+    commands = [[sys.executable, str(file), count] for count in ("0", "100001")]
+    first, second = (subprocess.run(c, check=True, capture_output=True, text=True).stdout for c in commands)
+    assert first == second
+    assert first.startswith("2 ")
+
+
 def test_everything_that_decides_gives_another_name(folder, monkeypatch):
     scaled = intern_kernel(dataclasses.replace(KEY.kernel, name="other"))
     moved = _moved(KEY.kernel)

@@ -7,6 +7,7 @@ The text is C's: declarations, assignments, `if`, `while`, `for`, `return`, and 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import linecache
@@ -144,7 +145,8 @@ def _made(
     head = ", ".join(f"{p}: {written[p]}" if p in written else p for p in parameters)
     returned = f" -> {written['return']}" if "return" in written else ""
     lines = [f"def {name}({head}){returned}:", *bodies[-1]]
-    file = f"<C++ of {function.__qualname__} {id(function):x}{' adj' if adjoints else ''}>"
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]  # another process names it so, too
+    file = f"<C++ of {function.__qualname__} {digest}{' adj' if adjoints else ''}>"
     linecache.cache[file] = (sum(map(len, lines)), None, [line + "\n" for line in lines], file)
     exec(compile("\n".join(lines) + "\n", file, "exec"), scope)
     made = scope[name]

@@ -73,7 +73,7 @@ def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
     """
     if type(dims) is int and 0 <= dims <= _MAX_EXTENT:
         return (dims,)
-    extents: tuple[Any, ...] = tuple(dims) if _is_sequence(dims) else (dims,)
+    extents: tuple[Any, ...] = (dims,) if not _is_sequence(dims) else tuple(dims)  # pyright: ignore[reportArgumentType]
     return tuple(_require_extent(extent, dims, where) for extent in extents)
 
 
