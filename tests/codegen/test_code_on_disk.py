@@ -151,7 +151,7 @@ def test_generated_texts_have_one_place_in_all_processes(tmp_path):
     commands = [[sys.executable, str(file), count] for count in ("0", "100001")]
     first, second = (subprocess.run(c, check=True, capture_output=True, text=True).stdout for c in commands)
     assert first == second
-    assert first.startswith("2 ")
+    assert int(first.split()[0]) >= 2  # files of maps
 
 
 def test_everything_that_decides_gives_another_name(folder, monkeypatch):
