@@ -157,6 +157,23 @@ def test_what_comes_in_and_goes_out_obeys_jax():
         assert wp.jax_callable(gives)(jnp.asarray(X))[0].dtype == jnp.int64
 
 
+def test_integers_that_may_not_fit_fill_no_array():
+    def wide(x: wp.array[int], y: wp.array[int]):
+        y.fill_(wp.full(1, 1 << 40, dtype=wp.int64)[0])
+
+    def negative(x: wp.array[int], y: wp.array[int]):
+        y.assign(wp.full(x.shape, x[0], dtype=wp.uint32).value.astype(np.int32))
+
+    for function, types in ((wide, ("int32", "int64")), (negative, ("uint32", "int32"))):
+        with pytest.raises(KernelTypeError, match="expected a value of {}, got {}".format(*types)):
+            wp.jax_callable(function)(X)
+
+    def fits(x: wp.array[int], y: wp.array[int]):
+        wp.launch(read_keys, x.shape, inputs=[wp.full(x.shape, x[0], dtype=wp.int64)], outputs=[y])
+
+    np.testing.assert_array_equal(wp.jax_callable(fits)(X)[0], X[0] + 0 * X)
+
+
 @pytest.mark.parametrize("mode", TRACED)
 def test_programs_are_exported_and_checked(mode, monkeypatch):
     call = keys_of(mode)

@@ -383,11 +383,12 @@ def _broadcast(array: jax.Array, shape: tuple[Any, ...], components: Any, scalar
 
 
 def _integers(given: Any, scalar: Scalar, where: str) -> Any:
-    """A value for an array of integers, which has no floats that are not among them."""
+    """A value for an array of integers. What JAX traces has no numbers to look at: its type must fit."""
     if not isinstance(given, jax.core.Tracer):
         values = np.asarray(given)
         return converted(values, scalar.numpy, where) if values.dtype.kind in "iuf" else given
-    if not jnp.issubdtype(given.dtype, jnp.floating):
+    is_number, is_int = (jnp.issubdtype(given.dtype, kind) for kind in (jnp.number, jnp.integer))
+    if not is_number or is_int and (jax.typeof(given).weak_type or np.can_cast(given.dtype, scalar.numpy)):
         return given
     raise KernelTypeError(
         f"{where}: expected a value of {scalar}, got {given.dtype}, traced by JAX",
