@@ -102,8 +102,13 @@ def _rows(values: jax.Array, array: ArrayHandle) -> jax.Array:
 
 
 def _permuted(rows: jax.Array, places: jax.Array, count: int) -> jax.Array:
-    made = rows.at[places].get(mode="promise_in_bounds", unique_indices=True)
-    return made if count == rows.shape[0] else rows.at[:count].set(made)
+    if rows.dtype == np.float64:
+        # Where JAX has no doubles, its derivative of a gather makes zeros in single precision, that of a scatter none.
+        targets = jnp.zeros_like(places).at[places].set(jax.lax.iota(np.int32, count), unique_indices=True)
+        made = jnp.zeros_like(rows[:count]).at[targets].set(rows[:count], unique_indices=True)
+    else:
+        made = rows.at[places].get(mode="promise_in_bounds", unique_indices=True)
+    return made if count == rows.shape[0] else jnp.concatenate([made, rows[count:]])
 
 
 def _sorted(keys: Sequence[jax.Array]) -> jax.Array:

@@ -158,6 +158,44 @@ def test_what_comes_in_and_goes_out_obeys_jax():
 
 
 @pytest.mark.parametrize("mode", TRACED)
+def test_derivatives_go_through_doubles_that_are_set_in_parts_and_sorted(mode):
+    def run(x: wp.array[float], z: wp.array[float]):
+        y = wp.zeros(x.shape, dtype=wp.float64)
+        wp.launch(square, x.shape, inputs=[x], outputs=[y])
+        y[1:2].fill_(5.0)
+        wp.array(ptr=y.ptr, dtype=wp.float64, shape=(1,)).fill_(6.0)
+        order = wp.zeros(x.shape, dtype=wp.int64)
+        wp.launch(make_keys, x.shape, inputs=[wp.zeros(x.shape, dtype=int)], outputs=[order])
+        wp.utils.radix_sort_pairs(y, order, 4)
+        wp.launch(less_one, x.shape, inputs=[y], outputs=[z])
+
+    call = wp.jax_callable(run, graph_mode=mode)
+    x, weights = np.array([1.0, 2.0, 3.0, 2.0, 3.0], np.float32), np.arange(1.0, 6.0, dtype=np.float32)
+    np.testing.assert_array_equal(call(x)[0], [6.0, 8.0, 10.0, 16.0, 16.0])
+    gradient = jax.grad(lambda x: (call(x)[0] * weights).sum())
+    expected = np.array([0.0, 0.0, 4.0 * 3.0 * 4.0, 4.0 * 2.0 * 1.0, 4.0 * 3.0 * 5.0])
+    np.testing.assert_array_equal(jax.jit(gradient)(x), expected)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(gradient))(x[None]), expected[None])
+
+
+def test_integers_that_may_not_fit_fill_no_array():
+    def wide(x: wp.array[int], y: wp.array[int]):
+        y.fill_(wp.full(1, 1 << 40, dtype=wp.int64)[0])
+
+    def negative(x: wp.array[int], y: wp.array[int]):
+        y.assign(wp.full(x.shape, x[0], dtype=wp.uint32).value.astype(np.int32))
+
+    for function, types in ((wide, ("int32", "int64")), (negative, ("uint32", "int32"))):
+        with pytest.raises(KernelTypeError, match="expected a value of {}, got {}".format(*types)):
+            wp.jax_callable(function)(X)
+
+    def fits(x: wp.array[int], y: wp.array[int]):
+        wp.launch(read_keys, x.shape, inputs=[wp.full(x.shape, x[0], dtype=wp.int64)], outputs=[y])
+
+    np.testing.assert_array_equal(wp.jax_callable(fits)(X)[0], X[0] + 0 * X)
+
+
+@pytest.mark.parametrize("mode", TRACED)
 def test_programs_are_exported_and_checked(mode, monkeypatch):
     call = keys_of(mode)
     stored = jax.export.export(jax.jit(call), disabled_checks=wp.export_checks())(jax.ShapeDtypeStruct((5,), np.int32))

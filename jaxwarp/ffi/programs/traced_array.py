@@ -287,8 +287,7 @@ class _View(ArrayHandle):
 
     def replace(self, value: jax.Array) -> None:
         self.require_writable("written")
-        with compat.with_x64_if(is_wide(self.dtype)):
-            self.parent.replace(self.parent.held.at[self.index].set(value))
+        self.parent.replace(_with_part(self.parent.held, self.index, value))
 
 
 @boundaries
@@ -320,11 +319,24 @@ class _Placed(ArrayHandle):
 
     def replace(self, value: jax.Array) -> None:
         self.require_writable("written")
-        whole = self.parent.held
-        with compat.with_x64_if(is_wide(self.dtype)):
-            if not self._is_whole:
-                value = whole.reshape(-1).at[: math.prod(self._full_shape)].set(value.reshape(-1))
-            self.parent.replace(value.reshape(whole.shape))
+        whole, is_wide_here = self.parent.held, is_wide(self.dtype)
+        with compat.with_x64_if(is_wide_here):
+            flat = whole.reshape(-1), value.reshape(-1)
+        made = flat[1] if self._is_whole else _with_part(flat[0], slice(math.prod(self._full_shape)), flat[1])
+        with compat.with_x64_if(is_wide_here):
+            made = made.reshape(whole.shape)
+        self.parent.replace(made)
+
+
+def _with_part(whole: jax.Array, index: Any, value: jax.Array) -> jax.Array:
+    """The values of an array of a program after one of its parts has been set."""
+    if compat.is_x64_enabled() or whole.dtype != np.float64:
+        with compat.with_x64_if(whole.dtype.itemsize == 8):
+            return whole.at[index].set(value)
+    # Here the derivative that JAX makes of the above by `whole` would have zeros in single precision.
+    with compat.with_x64():
+        is_set = jnp.zeros(whole.shape, bool).at[index].set(True)
+        return jnp.where(is_set, jnp.zeros_like(whole).at[index].set(value), whole)
 
 
 @contextmanager
@@ -383,11 +395,12 @@ def _broadcast(array: jax.Array, shape: tuple[Any, ...], components: Any, scalar
 
 
 def _integers(given: Any, scalar: Scalar, where: str) -> Any:
-    """A value for an array of integers, which has no floats that are not among them."""
+    """A value for an array of integers. What JAX traces has no numbers to look at: its type must fit."""
     if not isinstance(given, jax.core.Tracer):
         values = np.asarray(given)
         return converted(values, scalar.numpy, where) if values.dtype.kind in "iuf" else given
-    if not jnp.issubdtype(given.dtype, jnp.floating):
+    is_number, is_int = (jnp.issubdtype(given.dtype, kind) for kind in (jnp.number, jnp.integer))
+    if not is_number or (is_int and (jax.typeof(given).weak_type or np.can_cast(given.dtype, scalar.numpy))):
         return given
     raise KernelTypeError(
         f"{where}: expected a value of {scalar}, got {given.dtype}, traced by JAX",

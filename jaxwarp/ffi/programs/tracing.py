@@ -93,7 +93,8 @@ class Program:
     ) -> None:
         """Write to arrays what a function of JAX makes of the values of operands."""
         with compat.with_x64_if(any(is_wide(array.dtype) for array in (*operands, *written))):
-            _replace(written, function(*(array.held for array in operands)))
+            results = function(*(array.held for array in operands))
+        _replace(written, results)
 
     def call(self, call: PythonCall, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
         """Makes a launch in Python when the program runs, on arrays and JAX values."""
