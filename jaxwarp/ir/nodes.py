@@ -10,6 +10,7 @@ Types compare by structure, values, params and ops by identity. Everything is im
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,9 +128,13 @@ class _OneResult(Op):
 
 @dataclass(frozen=True, eq=False)
 class Const(_OneResult):
-    """A literal."""
+    """A literal. There is one NaN: no text of a kernel tells the bits of several apart."""
 
     value: bool | int | float
+
+    def __post_init__(self) -> None:
+        if self.value != self.value:
+            object.__setattr__(self, "value", math.nan)
 
 
 @dataclass(frozen=True, eq=False)

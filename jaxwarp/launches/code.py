@@ -106,6 +106,10 @@ def settled(key: CodeKey) -> CodeKey:
     options, gpus = key.options, key.gpus
     if gpus is None:
         return key if options is NO_CUDA_OPTIONS else key._replace(options=NO_CUDA_OPTIONS, is_aligned=True)
+    if not gpus.architectures:  # no GPU here: the program is for export
+        from jaxwarp.codegen.cuda import default_archs
+
+        gpus = Gpus(tuple(sorted(default_archs())), None, True)
     if options.is_tuned:
         model = None if gpus.is_for_export else gpus.model
         options = with_block(options, prepared(key.kernel, key.fma), key.grid, key.shapes, model)
@@ -131,13 +135,14 @@ def code_of(key: CodeKey) -> LaunchCode:
 @functools.lru_cache(maxsize=_MOST)
 def _made(key: CodeKey) -> LaunchCode:
     """Return code that this process or an earlier one has made: docs/design/0092-code-of-earlier-processes.md."""
+    _own[key.gpus is None].has(key.kernel, _known(key))  # it counts if it is found, too
     name = _name_on_disk(key)
     if name is None:
         return _make(key)
     found = _found(name, key.kernel.name)
     if found is None:
         found = _make(key)
-        if not _may_warn(key, found):
+        if _has_own_code(key) and not _may_warn(key, found):
             cache.put_own(name, pickle.dumps(found, _PICKLE))
     return found
 
@@ -186,7 +191,20 @@ def _name_on_disk(key: CodeKey) -> str | None:
 
 
 _on_disk = Versions()
+_own = {is_on_cpu: Versions() for is_on_cpu in (True, False)}
 _is_kept = True
+
+
+def _has_own_code(key: CodeKey) -> bool:
+    """Return whether a launch is one of the first of its kernel, and of what several kernels are once prepared."""
+    launches, known = _own[key.gpus is None], _known(key)
+    return launches.has(key.kernel, known) and launches.has(intern_kernel(prepared(key.kernel, key.fma)), known)
+
+
+def _known(key: CodeKey) -> tuple[Any, ...]:
+    """Return what code of its own has as constants."""
+    extents = (tuple(n if is_static(n) else None for n in extents) for extents in (key.grid, *key.shapes))
+    return *extents, key.numbers
 
 
 def _make(key: CodeKey) -> LaunchCode:
@@ -196,11 +214,12 @@ def _make(key: CodeKey) -> LaunchCode:
 
 
 def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
-    from jaxwarp.codegen.cpu import choose_cut, choose_grain, prices_without_copies
+    from jaxwarp.codegen.cpu import choose_cut, choose_grain, prices_without_copies, target_key
 
     zeros = _to_clear(key, kernel, key.grid)
-    cleared, own_grid, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order, key.numbers)
-    code, grid = _bitcode(made, context.order), context.grid or ()
+    is_own = _has_own_code(key)
+    cleared, own_grid, made, context = on_cpu(kernel, key.grid, key.shapes, zeros, key.in_order, key.numbers, is_own)
+    code, grid = _bitcode(made, context.order, target_key()), context.grid or ()
     extents, cut = dict(zip(made.params, context.shapes, strict=True)), code.cut
     if code.summed:  # extents decide how many threads are worth it
         cut = replace(cut, max_unsplit_threads=choose_cut(made, code.contended, code.summed, False, extents)[0])
@@ -220,8 +239,8 @@ def _for_cpu(key: CodeKey, kernel: Kernel) -> LaunchCode:
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _bitcode(kernel: Kernel, order: Succession | None) -> Any:
-    """Return CPU code that launches of several extents share, see `compile_cpu`."""
+def _bitcode(kernel: Kernel, order: Succession | None, _target: tuple[str, ...]) -> Any:
+    """Return CPU code that launches of several extents share, see `compile_cpu`. `_target`: what else decides now."""
     from jaxwarp.codegen.cpu import compile_cpu
 
     with told(f"making CPU code of {kernel.name}"), logged(f"{kernel.name} to LLVM bitcode"):
@@ -243,9 +262,9 @@ def _for_gpus(key: CodeKey, kernel: Kernel, gpus: Gpus) -> LaunchCode:
     zeros = _to_clear(key, kernel, key.grid)
     threads = (*key.grid, MOST_THREADS) if has_tiles(kernel) else key.grid
     bits = index_bits_of(threads, key.shapes)
-    are_all = bool(gpus.architectures) and not gpus.is_for_export
-    options = replace(key.options, shared_bytes=most_shared_bytes(gpus.architectures or _targets(gpus)[0], are_all))
-    text = code_for(kernel, key.grid, key.shapes, bits, options, key.is_aligned, zeros, dict(key.numbers))
+    options = replace(key.options, shared_bytes=most_shared_bytes(gpus.architectures, not gpus.is_for_export))
+    own = key.grid if _has_own_code(key) else None
+    text = code_for(kernel, own, key.shapes, bits, options, key.is_aligned, zeros, dict(key.numbers))
     entries, grid = _machine_code(text, gpus), tuple(text.grid) or key.grid
     lanes = (text.threads,) if text.threads > 1 else ()
     return LaunchCode(
@@ -275,12 +294,9 @@ def _machine_code(text: Any, gpus: Gpus) -> tuple[Entry, ...]:
 
 def _targets(gpus: Gpus) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the architectures that there is machine code for, and those that there is PTX for, for newer GPUs."""
-    from jaxwarp.codegen.cuda import default_archs, nvrtc
+    from jaxwarp.codegen.cuda import nvrtc
 
     present = gpus.architectures
-    if not present:  # no GPU here: the program is for export
-        common = default_archs()
-        return common, (min(common),)
     known = set(nvrtc.supported_architectures())
     if not gpus.is_for_export and known.issuperset(present):
         return present, ()

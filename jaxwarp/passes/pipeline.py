@@ -31,7 +31,6 @@ from jaxwarp.passes.gathered import ON_CPUS, ON_GPUS, Price, gathered
 from jaxwarp.passes.hold_wide import hold_wide
 from jaxwarp.passes.in_order import in_order, selected_in_order
 from jaxwarp.passes.launches.tells import without_failures, without_tests
-from jaxwarp.passes.launches.versions import Versions
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.unrolled import unrolled
 from jaxwarp.passes.widen_half import widen_half
@@ -291,9 +290,6 @@ class OnCpu(NamedTuple):
     context: PassContext
 
 
-_versions = Versions()
-
-
 def on_cpu(
     kernel: Kernel,
     grid: Sequence[Any],
@@ -301,6 +297,7 @@ def on_cpu(
     zeros: Collection[int],
     in_order: bool,
     numbers: tuple[tuple[int, int], ...] = (),
+    is_own: bool = True,
 ) -> OnCpu:
     """A launch of a prepared kernel. Extents may be symbolic.
 
@@ -310,11 +307,12 @@ def on_cpu(
         zeros: positions of the parameters that hold zeros on entry.
         in_order: whether of threads that store to one element the last one wins.
         numbers: see PassContext.
+        is_own: whether the code may be for this launch alone.
     """
     context = PassContext(
         grid=tuple(grid), shapes=tuple(shapes), zeros=frozenset(zeros), numbers=numbers, price=ON_CPUS
     )
-    if context.is_all_known and _versions.has(kernel, (context.grid, context.shapes, numbers)):
+    if context.is_all_known and is_own:
         kernel, context = run(GATHER, kernel, context)
     cleared, context = run(CLEAR, kernel, context)
     grid, shapes = context.threads, context.shapes

@@ -52,6 +52,7 @@ def start_again():
     for kept in (code._made, code._bitcode, code._machine_code, pipeline.prepared):
         kept.cache_clear()
     code._on_disk = Versions()
+    code._own = {True: Versions(), False: Versions()}
 
 
 @pytest.fixture
@@ -241,6 +242,20 @@ def test_all_of_an_operation_is_in_the_identity(monkeypatch):
         assert {field.name for field in dataclasses.fields(kind)} <= read[kind], kind
 
 
+def test_nans_are_one_constant():
+    """Kernels with NaNs of other bits print equally: one would get the code of the other."""
+    nan = -np.nan
+    assert np.signbit(nan)
+
+    @wp.kernel
+    def constant(y: wp.array[float]):
+        y[wp.tid()] = nan
+
+    (value,) = [op.value for op in nodes.walk(constant.specialize().body) if isinstance(op, nodes.Const)]
+    assert np.isnan(value)
+    assert not np.signbit(value)
+
+
 SETTLED = {  # by the files that read them: what decides nothing about code, or is in the key
     "codegen/cache.py": {
         *("cache_kernels", "kernel_cache_dir", "JAXWARP_CACHE_DIR", "XDG_CACHE_HOME", "JAXWARP_CACHE_MB"),
@@ -304,6 +319,72 @@ def test_launches_of_many_extents_do_not_fill_the_disk(folder):
     for n in range(1, 3 * MOST_VERSIONS):
         code_of(KEY._replace(grid=(n,), shapes=((n,), (16,), ())))
     assert len(list(folder.glob("*.bin"))) == MOST_VERSIONS
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """The extents of launches for which CPU code of their own is made."""
+    extents, real = [], code.on_cpu
+
+    def on_cpu(kernel, grid, shapes, zeros, in_order, numbers, is_own):
+        if is_own:
+            extents.append(grid[0])
+        return real(kernel, grid, shapes, zeros, in_order, numbers, is_own)
+
+    monkeypatch.setattr(code, "on_cpu", on_cpu)
+    return extents
+
+
+def launches_of(kernel, sizes):
+    for n in sizes:
+        code_of(KEY._replace(kernel=kernel, grid=(n,), shapes=((n,), (16,), ())))
+
+
+def test_code_that_is_found_counts_as_a_version(folder, own):
+    """Else a later process would make eight more, and compute with other code."""
+    sizes = range(1, 3 * MOST_VERSIONS)
+    launches_of(KEY.kernel, sizes)
+    assert own == list(sizes[:MOST_VERSIONS])
+    start_again()
+    launches_of(KEY.kernel, sizes)
+    assert own == list(sizes[:MOST_VERSIONS])
+
+
+def test_code_for_all_extents_is_not_kept_as_that_of_one_launch(folder, own, made):
+    """What is one kernel once it is prepared has had its versions: a later process has not."""
+    kernels = [_moved(KEY.kernel), KEY.kernel]
+    with pytest.MonkeyPatch.context() as patch:
+        real = code.prepared
+        patch.setattr(code, "prepared", lambda kernel, fma: real(KEY.kernel, fma))
+        launches_of(kernels[0], range(1, MOST_VERSIONS + 1))
+        launches_of(kernels[1], [640])
+    assert 640 not in own
+    start_again()
+    launches_of(kernels[1], [640])
+    assert own[-1] == 640
+    assert len(made) == MOST_VERSIONS + 2
+
+
+def test_a_variable_that_changes_does_not_mislead_later_processes(folder, monkeypatch):
+    """Launches of two extents share their bitcode, if nothing has changed in between."""
+    other = KEY._replace(grid=(641,), shapes=((641,), (16,), ()))
+    usual = code_of(other).bitcode
+    start_again()
+    monkeypatch.setenv("JAXWARP_CPU_WIDTH", "1")
+    assert code_of(KEY).bitcode != usual
+    monkeypatch.delenv("JAXWARP_CPU_WIDTH")
+    assert code_of(other).bitcode == usual
+    cache.clear()
+    code._made.cache_clear()
+    assert code_of(other).bitcode == usual
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+def test_architectures_are_those_of_the_variable_now(folder, monkeypatch):
+    for arch in (80, 90):
+        monkeypatch.setenv("JAXWARP_CUDA_ARCHS", str(arch))
+        entries = code_of(KEY._replace(gpus=Gpus())).entries
+        assert {entry.arch for entry in entries} == {arch}
 
 
 def test_names_hold_no_kernels(folder):

@@ -19,17 +19,14 @@ from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER
 from jaxwarp.codegen.cuda.occupancy import LEAST_BLOCK
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.launches.versions import Versions
 from jaxwarp.passes.pipeline import on_gpu
 
 _CACHE = 512
 
-_versions = Versions()
-
 
 def code_for(
     kernel: Kernel,
-    grid: Sequence[Any],
+    grid: Sequence[Any] | None,
     shapes: Sequence[Sequence[Any]],
     index_bits: int,
     options: CudaOptions,
@@ -41,19 +38,20 @@ def code_for(
 
     Args:
         kernel: a prepared one.
-        grid, shapes: extents of the launch and of the parameters; what is no int is known at run time only.
+        grid, shapes: extents of the launch and of the parameters; what is no int is known at run time only. Without
+            a grid, it is the text that launches of all extents share.
         index_bits: as `print_cuda` takes it.
         options: what else decides about the text.
         is_aligned: whether every array begins at a multiple of 16 bytes, as XLA's do.
         zeros: positions of the parameters that hold zeros on entry.
         numbers: the parameters without axes whose values are known.
     """
+    if grid is None:
+        return _generic(kernel, index_bits, options, is_aligned)
     known = tuple(
         tuple(int(n) if isinstance(n, (int, np.integer)) else None for n in shape) for shape in (grid, *shapes)
     )
     given = tuple(sorted((numbers or {}).items()))
-    if not _versions.has(kernel, (known, given)):
-        return _generic(kernel, index_bits, options, is_aligned)
     kernel, context = on_gpu(kernel, known[0], known[1:], frozenset(zeros), given)
     if context.is_known:
         # A loop over threads is for more of them than there may be blocks for.
