@@ -401,10 +401,11 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 **Tiles, textures and names.**
 
 - **Tiles**: a block is one thread of the launch, so `block_dim()` is 1 and `launch_tiled` adds an axis of one. Code
-  that needs the values of other threads of a block is refused. `tile_sort` is stable, and puts NaNs last. Tiles of
-  bfloat16 and of complex numbers have products. Changes in place have derivatives. `t @ u` is refused; Warp multiplies
-  element by element. Among overloads by the shape of a tile, jaxwarp takes the closest, not the first.
-  `precision="tf32"` has no effect: products of float32 tiles stay in float32.
+  that needs the values of other threads of a block is refused, and a launch that asks for more threads of a kernel
+  that names them warns ([tiles](tiles.md#launch-outside-of-jax)). `t @ u` is refused; Warp multiplies element by
+  element. `precision="tf32"` has no effect: products of float32 tiles stay in float32.
+- **Functions of tiles**: `tile_sort` is stable, and puts NaNs last. Tiles of bfloat16 and of complex numbers have
+  products. Changes in place have derivatives. Among overloads by the shape of a tile, jaxwarp takes the closest.
 - **Textures** are arrays, on GPUs too: there are no CUDA handles, and kernels interpolate in float32. A coordinate that
   is NaN gives NaN, or 0 with `BORDER`, and so does an infinite one that wraps. Texels have derivatives too.
 - **A module** is a name for options. There is nothing to build, load or hash, so `Module.hash_module` and similar
