@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Loc:
     """A span of the user's source.
 
@@ -24,6 +24,16 @@ class Loc:
     end_column: int
     function: str = ""
     inlined_at: Loc | None = None
+
+    def __init__(
+        self, file: str, line: int, column: int, end_line: int, end_column: int, function: str = "",
+        inlined_at: Loc | None = None,
+    ):  # fmt: skip
+        # In one step: a frozen class sets each attribute by a call.
+        self.__dict__.update(
+            file=file, line=line, column=column, end_line=end_line, end_column=end_column, function=function,
+            inlined_at=inlined_at,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -189,12 +189,17 @@ def _fresh(types: Sequence[Scalar], names: Sequence[str]) -> tuple[Value, ...]:
     return tuple(Value(t, n) for t, n in zip(types, padded, strict=False))
 
 
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 6e4  # what no type of floats rounds to zero or infinity
+
+
 def _literal(value: bool | int | float, dtype: Scalar) -> bool | int | float:
     """The value as the type holds it: rounded to a float's precision, wrapped to an integer's width."""
     if dtype is bool_:
         return bool(value)
     if dtype.is_float:
-        with np.errstate(over="ignore"):
+        if value == 0 or _LEAST_PLAIN < abs(value) < _MOST_PLAIN:
+            return float(dtype.numpy.type(value))
+        with np.errstate(all="ignore"):  # which takes ten times as long
             return float(dtype.numpy.type(value))
     wrapped = int(value) & ((1 << dtype.bits) - 1)
     return wrapped - (1 << dtype.bits) if dtype.is_signed and wrapped >> (dtype.bits - 1) else wrapped

@@ -173,7 +173,9 @@ class _Verifier:
 
 def _is_representable(value: bool | int | float, dtype: Scalar) -> bool:
     if dtype.is_int:
-        limits = np.iinfo(dtype.numpy)
-        return limits.min <= value <= limits.max
+        least = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+        return least <= value < least + (1 << dtype.bits)
+    if value == 0 or 1e-4 < abs(value) < 6e4:
+        return float(dtype.numpy.type(value)) == value
     with np.errstate(all="ignore"):
         return value != value or float(dtype.numpy.type(value)) == value

@@ -71,8 +71,7 @@ class Ops:
         return self._constant(value, like if isinstance(like, Scalar) else like.type)
 
     def _constant(self, value: Literal, dtype: Scalar) -> Value:
-        with np.errstate(all="ignore"):
-            return self.builder.const(value, dtype)
+        return self.builder.const(value, dtype)
 
     def adopt(self, value: Literal, dtype: Scalar) -> Value:
         """A literal that meets an operand of type `dtype`.
@@ -397,8 +396,13 @@ def _is_bool(a: Operand) -> bool:
     return isinstance(a, bool) or (isinstance(a, Value) and a.type is bool_)
 
 
+_MOST = 6e4  # that every type of floats has
+
+
 def _overflows(value: Literal, dtype: Scalar) -> bool:
     """Return whether a finite literal would become infinite."""
+    if -_MOST < value < _MOST:
+        return False
     try:
         wide = np.float64(value)
     except OverflowError:
