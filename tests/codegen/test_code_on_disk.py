@@ -500,8 +500,14 @@ def test_what_makes_code_imports_nothing_beside_it():
 
 
 PROCESS = """
+import sys
 import numpy as np
+
+# An editable installation would find its own files first.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
 import jaxwarp as wp
+
+assert wp.__file__.startswith(sys.argv[1]), wp.__file__
 
 @wp.kernel
 def tripled(x: wp.array[float], y: wp.array[float]):
@@ -525,7 +531,12 @@ def test_processes_share_code_until_a_pass_changes(tmp_path):
         environment = {**os.environ, **settings, "PYTHONPATH": str(package.parent)}
         time.sleep(cache._COARSE_SECONDS)  # a process that begins at once does not trust the files
         ran = subprocess.run(
-            [sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "program.py", str(package)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return ran.stderr
 
