@@ -72,6 +72,7 @@ class Gpus:
         self._run_hook = CFUNCTYPE(None, c_long)(self._run)
         self.driver.fake_launched(self._now_hook)
         self.lazy(is_lazy)
+        code.forget()  # nothing of earlier processes, and nothing for later ones
         self._code_for, self._load = cuda.code_for, on_memory._load
         cuda.code_for, code._machine_code, on_memory._load = self._made, self._machine_code, self._loaded
 
