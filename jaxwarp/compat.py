@@ -54,6 +54,23 @@ def with_x64_if(is_needed: bool) -> Any:
     return jax.enable_x64(True) if is_needed and not is_x64_enabled() else contextlib.nullcontext()
 
 
+def with_types_of(parameter: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator of rules of a primitive: each runs where JAX has the types of the primitive's parameter of this name.
+
+    JAX calls them later than the primitive is bound, maybe in a program that does not have these types.
+    """
+
+    def typed(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(rule)
+        def run(*args: Any, **params: Any) -> Any:
+            with with_x64_if(params[parameter].is_wide):
+                return rule(*args, **params)
+
+        return run
+
+    return typed
+
+
 def has_started() -> bool:
     """Return whether JAX has started a backend, with its threads, in this process."""
     return _xla_bridge.backends_are_initialized()

@@ -55,15 +55,7 @@ def _with_numbers(launch: LaunchSpec, operands: Sequence[Any]) -> LaunchSpec:
     return launch if numbers == launch.numbers else launch.replace(numbers=numbers)
 
 
-def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule that runs where JAX has the types of the launch, which the program around it need not have."""
-
-    @functools.wraps(rule)
-    def run(*args: Any, launch: LaunchSpec, **params: Any) -> Any:
-        with compat.with_x64_if(launch.is_wide):
-            return rule(*args, launch=launch, **params)
-
-    return run
+_typed = compat.with_types_of("launch")
 
 
 def _primitive(launch: LaunchSpec) -> Primitive:

@@ -189,7 +189,7 @@ def _fresh(types: Sequence[Scalar], names: Sequence[str]) -> tuple[Value, ...]:
     return tuple(Value(t, n) for t, n in zip(types, padded, strict=False))
 
 
-_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 6e4  # what no type of floats rounds to zero or infinity
+LEAST_PLAIN, MOST_PLAIN = 1e-4, 6e4  # what no type of floats rounds to zero or infinity
 
 
 def _literal(value: bool | int | float, dtype: Scalar) -> bool | int | float:
@@ -197,7 +197,7 @@ def _literal(value: bool | int | float, dtype: Scalar) -> bool | int | float:
     if dtype is bool_:
         return bool(value)
     if dtype.is_float:
-        if value == 0 or _LEAST_PLAIN < abs(value) < _MOST_PLAIN:
+        if value == 0 or LEAST_PLAIN < abs(value) < MOST_PLAIN:
             return float(dtype.numpy.type(value))
         with np.errstate(all="ignore"):  # which takes ten times as long
             return float(dtype.numpy.type(value))

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.ir.builder import LEAST_PLAIN, MOST_PLAIN
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     ATOMIC_KINDS,
@@ -175,7 +176,7 @@ def _is_representable(value: bool | int | float, dtype: Scalar) -> bool:
     if dtype.is_int:
         least = -(1 << dtype.bits - 1) if dtype.is_signed else 0
         return least <= value < least + (1 << dtype.bits)
-    if value == 0 or 1e-4 < abs(value) < 6e4:
+    if value == 0 or LEAST_PLAIN < abs(value) < MOST_PLAIN:
         return float(dtype.numpy.type(value)) == value
     with np.errstate(all="ignore"):
         return value != value or float(dtype.numpy.type(value)) == value

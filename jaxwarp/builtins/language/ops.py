@@ -19,7 +19,7 @@ from jaxwarp.builtins.language.values import LITERALS, Bundle, Literal, Operand,
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.builtins.scalar_ops.registry import require_equal
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.builder import MOST_PLAIN, Builder
 from jaxwarp.ir.nodes import Builtin, Value
 from jaxwarp.quaternions import IDENTITY_ROTATION
 from jaxwarp.types import Aggregate, Mat, Scalar, Vec, bool_, exact_type, float32, float64, int32, int64, uint32, uint64
@@ -396,12 +396,9 @@ def _is_bool(a: Operand) -> bool:
     return isinstance(a, bool) or (isinstance(a, Value) and a.type is bool_)
 
 
-_MOST = 6e4  # that every type of floats has
-
-
 def _overflows(value: Literal, dtype: Scalar) -> bool:
     """Return whether a finite literal would become infinite."""
-    if -_MOST < value < _MOST:
+    if abs(value) < MOST_PLAIN:
         return False
     try:
         wide = np.float64(value)

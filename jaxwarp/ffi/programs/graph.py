@@ -58,15 +58,7 @@ def bind_graph(recording: CapturedProgram, operands: Sequence[Any]) -> list[Any]
         return graph_p.bind(*compat.unify_varying(operands), recording=recording)
 
 
-def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule that runs where JAX has the types of the program, which the one around it need not have."""
-
-    @functools.wraps(rule)
-    def run(*args: Any, recording: CapturedProgram) -> Any:
-        with compat.with_x64_if(recording.is_wide):
-            return rule(*args, recording=recording)
-
-    return run
+_typed = compat.with_types_of("recording")
 
 
 def _tells(launch: LaunchSpec) -> bool:

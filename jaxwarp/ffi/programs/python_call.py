@@ -158,15 +158,7 @@ def bind_call(call: PythonCall, operands: Sequence[Any]) -> list[Any]:
         return list(call_p.bind(*compat.unify_varying(operands), call=call))
 
 
-def _typed(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule that runs where JAX has the types of the call, which the program around it need not have."""
-
-    @functools.wraps(rule)
-    def run(*args: Any, call: PythonCall) -> Any:
-        with compat.with_x64_if(call.is_wide):
-            return rule(*args, call=call)
-
-    return run
+_typed = compat.with_types_of("call")
 
 
 @functools.lru_cache(maxsize=64)
