@@ -173,4 +173,5 @@ def test_the_log_names_what_is_compiled_and_what_came_from_the_cache(tmp_path):
 
     made = "jaxwarp: compiled logged_here to LLVM bitcode in T"
     assert log() == [made, "jaxwarp: compiled jaxwarp_logged_here for the CPU in T"]
-    assert log() == [made, "jaxwarp: loaded jaxwarp_logged_here for the CPU from the cache in T"]
+    loaded = "jaxwarp: loaded the code of logged_here from the cache in T"
+    assert log() == [loaded, "jaxwarp: loaded jaxwarp_logged_here for the CPU from the cache in T"]

@@ -59,7 +59,7 @@ def test_blocks_find_what_threads_find_once():
     results = []
     for kernel, given in ((by_blocks, (bvh.id, mesh.id)), (by_threads, (bvh, mesh))):
         found = [wp.zeros((30, n), dtype=int) for n in (COUNT, COUNT, 100)]
-        wp.launch_tiled(kernel, dim=30, inputs=[*given, places], outputs=found, block_dim=64)
+        wp.launch_tiled(kernel, dim=30, inputs=[*given, places], outputs=found)
         results.append([a.numpy() for a in found])
     for ours, expected in zip(*results, strict=True):
         np.testing.assert_array_equal(ours, expected)
