@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -33,6 +33,23 @@ Var: TypeAlias = _core.Var
 
 # Settings are attributes that type checkers do not see in every version.
 _config: Any = jax.config
+
+
+def variables_of(extents: Iterable[Any]) -> list[str]:
+    """The names in symbolic extents, and in what is demanded of these names; sorted."""
+    wanted = [side for left, right, _ in constraints_of(extents) for side in (left, right)]
+    return sorted(set().union(*(n._get_vars() for n in (*extents, *wanted) if hasattr(n, "_get_vars"))))
+
+
+def constraints_of(extents: Iterable[Any]) -> list[tuple[Any, Any, bool]]:
+    """Return what is demanded of the variables in symbolic extents: `(a, b, True)` for a == b, else a >= b."""
+    scopes = {id(n.scope): n.scope for n in extents if hasattr(n, "scope")}
+    return [(c.e1, c.e2, c.cmp.name == "EQ") for scope in scopes.values() for c in scope._explicit_constraints]
+
+
+def extent_at(extent: Any, values: Mapping[str, int]) -> int:
+    """A symbolic extent, or a number, as an int where its variables have these values."""
+    return int(extent if isinstance(extent, (int, np.integer)) else extent._evaluate(values))
 
 
 def is_x64_enabled() -> bool:

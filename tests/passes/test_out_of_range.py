@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 
 import jax
 import jax.numpy as jnp
@@ -296,12 +297,62 @@ def test_a_side_that_one_part_of_a_condition_decides():
     assert told(other_side, 3, (4,), (4,), (4,)) is None
 
 
-def test_symbolic_extents_are_not_known():
-    n = jax.export.symbolic_shape("n")[0]
-    exported = jax.export.export(jax.jit(single), disabled_checks=wp.export_checks())(
-        jax.ShapeDtypeStruct((n,), np.float32)
-    )
-    assert exported.in_avals[0].shape == (n,)
+@wp.jax_kernel(outputs="y")
+def added(x: wp.array[float], z: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + z[i]
+
+
+@wp.jax_kernel(outputs="y")
+def ahead(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i + 2] - x[i]
+
+
+def exported_for(call, shapes, *constraints):
+    """Export a program; each of the shapes is written as JAX takes it, such as "n, 3"."""
+    scope = jax.export.SymbolicScope(constraints)
+    arrays = [jax.ShapeDtypeStruct(jax.export.symbolic_shape(s, scope=scope), np.float32) for s in shapes]
+    return jax.export.export(jax.jit(call), disabled_checks=wp.export_checks())(*arrays)
+
+
+def ahead_by(fewer):
+    return lambda x: ahead(x, launch_dims=x.shape[0] - fewer, output_dims=x.shape[0] - fewer)
+
+
+SYMBOLIC = [
+    # program, shapes, constraints, what the error says; None: it is right
+    (lambda x: ahead(x, launch_dims=2 * x.shape[0], output_dims=2 * x.shape[0]), ["n"], [], "n=1"),
+    (ahead_by(1), ["n"], [], "n=2: ahead: thread (0,): index 2 of axis 0 of array x"),
+    (ahead_by(1), ["2*n+3"], [], "n=1: ahead: thread (3,): index 5"),
+    (ahead_by(2), ["n"], [], None),
+    (ahead_by(2), ["2*n"], ["n >= 4"], None),
+    (added, ["n", "n"], [], None),
+    (added, ["n", "m"], [], "m=1, n="),
+    (added, ["n", "m"], ["m >= n"], None),
+    (added, ["n", "m"], ["m >= n + 1"], None),
+    (added, ["m", "n"], ["m >= n + 1"], "m=2, n=1: added: thread (1,): index 1 of axis 0 of array z"),
+    (added, ["m", "n"], ["m == 2*n"], "m=2, n=1"),
+    (added, ["n", "m"], ["m == 2*n"], None),
+    (added, ["7*floordiv(n, 7)", "n"], ["mod(n, 7) == 0"], None),
+    # Sizes for which it is wrong may never come.
+    (lambda x: ahead(x, launch_dims=10, output_dims=10), ["n"], [], None),
+    (lambda x: ahead(x[:3], launch_dims=x.shape[0], output_dims=x.shape[0]), ["n"], ["n >= 3"], "n=3"),
+    (lambda x: added(x, np.ones(40, np.float32)), ["n"], [], None),
+    (lambda x: added(x, np.ones(40, np.float32)), ["n"], ["n >= 41"], "n=48"),
+    (lambda x, y: added(x, np.ones(40, np.float32)) + y[0], ["n", "m"], [], None),
+]
+
+
+@pytest.mark.parametrize(("call", "shapes", "constraints", "said"), SYMBOLIC)
+def test_symbolic_extents_are_looked_at_with_numbers(call, shapes, constraints, said):
+    if said is None:
+        exported_for(call, shapes, *constraints)
+        return
+    with pytest.raises(OutOfRangeError, match=re.escape(f"with the symbolic extents {said}")) as caught:
+        exported_for(call, shapes, *constraints)
+    assert "test_out_of_range.py" in str(caught.value)
+    assert "constraints=" in caught.value.hint
 
 
 def test_a_derivative_is_not_refused_for_its_own_arrays():

@@ -6,7 +6,7 @@ shapes, and in whether roles are declared (`jax_kernel`) or found in the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from jaxwarp.launches.arguments.argument import CallParameter, Given
 from jaxwarp.launches.arguments.converters import Convert, make_converter
 from jaxwarp.launches.arguments.dims import format_shape
 from jaxwarp.launches.arguments.generics import resolve_element
+from jaxwarp.launches.arguments.symbolic import dims_at, require_for_sizes
 from jaxwarp.launches.lanes import warn_of_lanes
 from jaxwarp.launches.modes import debug_for, mode_of
 from jaxwarp.launches.spec import IN_OUT, INPUT, OUTPUT, Dim, LaunchSpec, fit_grid, intern_kernel, is_static
@@ -115,7 +116,7 @@ def bind(
     if options.cuda.is_asked:
         warn_of_lanes(specialized, options.cuda.block)
     require_sizes_fit(specialized, shapes)
-    require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
+    _require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
     debug = debug_for(fitted, mode_of(kernel) if options.mode is None else options.mode)
     if debug is None or "bounds" not in debug.checks:
         fitted = without_tests(fitted)
@@ -131,6 +132,19 @@ def bind(
         options.has_side_effect or says(fitted),
         debug=debug,
     )
+
+
+def _require_in_range(kernel: KernelIR, grid: Sequence[Dim], shapes: Sequence[Shape], fewer: str) -> None:
+    """Refuse a launch that is certain to leave an array."""
+    dims = [n for shape in shapes for n in shape or ()]
+    if all(map(is_static, (*grid, *dims))):
+        return require_in_range(kernel, grid, shapes, fewer)
+
+    def require(values: Mapping[str, int]) -> None:
+        known = [None if shape is None else dims_at(shape, values) for shape in shapes]
+        require_in_range(kernel, dims_at(grid, values), known, fewer)
+
+    return require_for_sizes(require, grid, dims)
 
 
 def _require_one_shape(kernel: Kernel, shapes: Sequence[Shape]) -> None:
