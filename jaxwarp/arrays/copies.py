@@ -90,12 +90,22 @@ def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count:
             hint="copy parts: copy(dest[1:3], src[0:2])",
         )
     count = count or len(source) - start
-    if min(at, start, count) < 0 or start + count > len(source) or at + count > len(target):
+    _require_fitting(count, (start, len(source)), (at, len(target)))
+    target[at : at + count].assign(source[start : start + count])
+
+
+def _require_fitting(count: int, source: tuple[int, int], dest: tuple[int, int]) -> None:
+    """Refuse to copy elements that are not there, or have no place: each array is given by an offset and its size."""
+    if min(source[0], dest[0]) < 0 or source[0] > source[1]:
         raise KernelTypeError(
-            f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}",
+            f"copy: expected offsets within the arrays, got {source[0]} in a source of {source[1]} elements and"
+            f" {dest[0]} in a destination of {dest[1]}"
+        )
+    if count < 0 or source[0] + count > source[1] or dest[0] + count > dest[1]:
+        raise KernelTypeError(
+            f"copy: {count} elements from {source[0]} of {source[1]} do not fit {dest[0]} of {dest[1]}",
             hint="pass a smaller count, or smaller offsets",
         )
-    target[at : at + count].assign(source[start : start + count])
 
 
 def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], count: int) -> None:
@@ -115,11 +125,7 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
         )
     at, start = (_count("offset", n) for n in offsets)
     number = _count("count", count) or (source.size if not any(offsets) else source.size - start)
-    if start + number > source.size or at + number > target.size:
-        raise KernelTypeError(
-            f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}",
-            hint="pass a smaller count, or smaller offsets",
-        )
+    _require_fitting(number, (start, source.size), (at, target.size))
     if not (count or any(offsets)) and source.shape == target.shape:
         target.assign(source)
     elif not number:

@@ -422,6 +422,8 @@ def test_copy():
         wp.copy(a, b)
     with pytest.raises(KernelTypeError, match="offset: expected an integer from 0, got -1"):
         wp.copy(a, b, -1, 0, 2)
+    with pytest.raises(KernelTypeError, match="within the arrays, got 99 in a source of 10 elements and 0 in"):
+        wp.copy(a, b, src_offset=99)
 
 
 def test_fill_and_assign():
