@@ -103,6 +103,23 @@ def test_extents_with_one_name_or_a_number():
         wp.launch(scale_rows, dim=(2, 3), inputs=[wp.ones((2, 3), dtype=float), wp.ones(3, dtype=float), 1.0, out])
 
 
+def exported_for(kernel, *shapes):
+    symbols = jax.export.SymbolicScope()
+    arrays = [jax.ShapeDtypeStruct(jax.export.symbolic_shape(s, scope=symbols), dtype) for s, dtype in shapes]
+    return jax.export.export(jax.jit(wp.jax_kernel(kernel)), disabled_checks=wp.export_checks())(*arrays)
+
+
+def test_symbolic_extents():
+    """One name is one extent, for every size."""
+    program = exported_for(pair, ("n", jnp.float32), ("n", jnp.int32))
+    np.testing.assert_array_equal(program.call(jnp.ones(3), jnp.arange(3))[0], [1, 2, 3])
+    with pytest.raises(wp.KernelError, match="'y': expected n elements along axis 0, as 'n' of argument 'x'; got m"):
+        exported_for(pair, ("n", jnp.float32), ("m", jnp.int32))
+    with pytest.raises(wp.KernelError, match="'x': expected 3 elements along axis 1; got m"):
+        exported_for(scale_rows, ("n, m", jnp.float32), ("n", jnp.float32), ("", jnp.float32))
+    exported_for(scale_rows, ("n, 3", jnp.float32), ("n", jnp.float32), ("", jnp.float32))
+
+
 def test_under_transformations():
     call = wp.jax_kernel(scale_rows)
     x, a = jnp.ones((5, 4, 3)), jnp.ones((5, 4))

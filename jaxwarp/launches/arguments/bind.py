@@ -168,7 +168,7 @@ def _require_named_axes(kernel: Kernel, shapes: Sequence[Shape], roles: Sequence
     for place in kernel.named_axes:
         argument = kernel.leaves[place]
         for number, (axis, extent) in enumerate(zip(argument.annotation.axes, shapes[place] or (), strict=True)):
-            if axis is None or not is_static(extent):
+            if axis is None:
                 continue
             wanted, first = (axis, "") if isinstance(axis, int) else found.setdefault(axis, (extent, argument.name))
             if extent != wanted:
