@@ -41,12 +41,17 @@ class HostValue(np.ndarray):
 
     @classmethod
     def of(cls, t: Any, components: Any) -> HostValue:
-        made = np.array(components, t.dtype.numpy).view(cls)
+        return cls.view_of(t, np.array(components, t.dtype.numpy))
+
+    @classmethod
+    def view_of(cls, t: Any, components: np.ndarray) -> HostValue:
+        """A value whose components are those of an array of the type's own dtype and shape, which it shares."""
+        made = components.view(cls)
         made.__dict__["type"] = t
         return made
 
     def __array_finalize__(self, other: Any) -> None:
-        t = getattr(other, "type", None)
+        t = other.type if isinstance(other, HostValue) else None
         self.__dict__["type"] = t if t is not None and self.shape == t.shape and self.dtype == t.dtype.numpy else None
 
     def __reduce__(self) -> Any:

@@ -61,8 +61,7 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
 
 def _setattr(self: object, name: str, value: object) -> None:
     kind = type(self)
-    fields = _struct(kind).fields
-    field = next((f for f in fields if f.name == name), None)
+    field = _struct(kind).by_name.get(name)
     if field is None:
         raise _no_field(kind, name)
     self.__dict__[name] = checked(kind, field, value, is_strict=True)
@@ -201,7 +200,11 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
         return value.copy()
     if isinstance(dtype, Array) and getattr(value, "type", None) == dtype:
         return value  # an array of jaxwarp
+    if type(value) is float and isinstance(dtype, Scalar) and dtype.is_float:
+        return value
     where = f"struct {kind.__name__}: field {field.name}"
+    if type(value) is int and isinstance(dtype, Scalar) and dtype is not bool_:
+        return _checked_number(where, dtype, value)
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
     if (element := struct_in(dtype)) is not None and struct_of(type(value)) == element:

@@ -102,6 +102,8 @@ class Aggregate(metaclass=_OneOfEach):
         Raises:
             KernelTypeError: a name is unknown, given twice, or missing.
         """
+        if not named:
+            return values
         own = {"dtype": self.dtype, "shape": self.shape, "length": self.shape[0] if len(self.shape) == 1 else None}
         named = {n: v for n, v in named.items() if n not in own or not _repeats(v, own[n])}
         if not named:
@@ -494,8 +496,9 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
         )
     # NumPy takes these as they are.
     is_plain = len(values) == t.size and t.dtype.is_float and _NUMBERS.issuperset(map(type, values))
+    shape = t.shape
     components = np.array(values if is_plain else _host_components(t, values), t.dtype.numpy)
-    return HostValue.of(t, components.reshape(t.shape))
+    return HostValue.view_of(t, components if len(shape) == 1 else components.reshape(shape))
 
 
 def _component(t: Aggregate, value: object) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import types
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Struct:
     @property
     def name(self) -> str:
         return self.kind.__name__
+
+    @functools.cached_property
+    def by_name(self) -> dict[str, StructField]:
+        """The fields by their names."""
+        return {field.name: field for field in self.fields}
 
     def index(self, name: str) -> int | None:
         """The position of a field; None if there is none of that name."""
