@@ -223,12 +223,50 @@ def dead_load(k: wp.array[int], y: wp.array[float]):
     y[i] = 1.0
 
 
+@wp.kernel
+def part_of_array(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=9, dtype=float)
+    for j in range(9):
+        own[j] = float(j)
+    part = own[2:8][1:4]
+    y[i] = part[k[i]]
+
+
+@wp.kernel
+def stepped_part(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=9, dtype=float)
+    part = own[7:1:-2]
+    part[k[i]] += 1.0
+    y[i] = part[k[i]]
+
+
+@wp.func
+def at(part: wp.array[float], n: int):
+    return part[n]
+
+
+@wp.kernel
+def part_in_function(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=(4, 9), dtype=float)
+    y[i] = at(own[1, 3:6], k[i])
+
+
+@wp.kernel
+def part_of_rows(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=(7, 2), dtype=float)
+    y[i] = own[4:][k[i], 1]
+
+
 KERNELS = {
     k.key: k
     for k in (
         load, store, update, row_load, entry_load, slice_load, slice_store, field, of_doubles, inlined, differentiated,
         unused, chosen, both, in_condition, reshaped, broadcast, viewed, forwarded, tile_forwarded, never_read, large,
-        dead_load,
+        dead_load, part_of_array, stepped_part, part_in_function, part_of_rows,
     )
 }  # fmt: skip
 

@@ -231,6 +231,7 @@ def _known(frame: Frame, value: Any) -> Any:
 
 
 _LANGUAGE_ONLY = "kernels can call functions of the language only"
+_MAKERS = ("ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "clone")
 
 
 def _not_callable(value: Any) -> Exception:
@@ -244,6 +245,12 @@ def _not_callable(value: Any) -> Exception:
             hint="make the code a @func and call it",
         )
     if isinstance(value, types.FunctionType):
+        if (value.__module__ or "").partition(".")[0] == "jaxwarp":
+            own = "a thread makes an array of its own with zeros(shape=..., dtype=...); " if name in _MAKERS else ""
+            return KernelTypeError(
+                f"{name} is a function of the host; {_LANGUAGE_ONLY}",
+                hint=f"{own}call {name} outside of the kernel, and pass what the kernel needs of it",
+            )
         return KernelTypeError(
             f"{name} is a Python function; {_LANGUAGE_ONLY}",
             hint=f"decorate {name} with @func",

@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.memory import element_type, test_inside
 from jaxwarp.frontend.lowering.values import ElementValue, Slice, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Mat, NamedPart, Scalar, Vec, int32
@@ -40,7 +40,7 @@ def position(frame: Frame, index: Any, axis: int, dtype: Aggregate, *, is_tested
         found = frame.index(index, f"an index of {dtype!r}")
         found = frame.from_end(index, found, lambda: frame.constant(count, int32))
         if is_tested:
-            test_inside(frame, found, count, f"axis {axis} of a {dtype!r}")
+            test_inside(frame, found, frame.constant(count, found.type), f"axis {axis} of a {dtype!r}")
         return found
     if not isinstance(known, int) or isinstance(known, bool):
         raise KernelTypeError(
@@ -53,15 +53,6 @@ def position(frame: Frame, index: Any, axis: int, dtype: Aggregate, *, is_tested
             hint=f"indices go from 0 to {count - 1}, or from -{count} to -1",
         )
     return known % count
-
-
-def test_inside(frame: Frame, index: ir.Value, count: int, what: str) -> None:
-    """Says where an index is none of `count` elements; only debug mode and the interpreter look."""
-    if frame.context.ruled:  # a derivative: its function is tested
-        return
-    texts = ("index ", f" of {what} is out of range; its extent is ", "")
-    args = index, frame.constant(count, index.type)
-    frame.builder.append(ir.Tell(ir.INSIDE, texts, ("%d", "%d"), args, loc=frame.builder.loc))
 
 
 def positions(

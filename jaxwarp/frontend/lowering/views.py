@@ -10,7 +10,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.progression import trip_count
-from jaxwarp.frontend.lowering.memory import load_element
+from jaxwarp.frontend.lowering.memory import load_element, test_inside
 from jaxwarp.frontend.lowering.values import (
     Axis,
     Chosen,
@@ -125,12 +125,16 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
     if isinstance(view, Chosen):
         return _index_chosen(frame, view, indices)
     axes = list(view.axes)
-    for axis, index in zip(view.free, indices, strict=False):
+    for number, (axis, index) in enumerate(zip(view.free, indices, strict=False)):
         if isinstance(index, Slice):
             axes[axis] = _sliced(frame, view, axis, index)
         else:
             _require_inside(frame, view, axis, index)
-            axes[axis] = Axis(index=_offset(frame, axes[axis], _position(frame, view, axis, index)))
+            position = _position(frame, view, axis, index)
+            if axes[axis].extent is not None:  # of a slice: debug mode tests the access itself by the whole array
+                size = _as(frame, position.type, extent(frame, view, axis))
+                test_inside(frame, position, size, f"axis {number} of a slice of {view.name}")
+            axes[axis] = Axis(index=_offset(frame, axes[axis], position))
     result = replace(view, axes=tuple(axes))
     return result if result.ndim else _element(frame, result)
 

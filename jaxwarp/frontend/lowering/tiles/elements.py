@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelValueError
-from jaxwarp.frontend.lowering.components import test_inside
+from jaxwarp.frontend.lowering.memory import test_inside
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import Axis, ElementValue, NoArray, StructValue, StructView, Tile, View
@@ -99,5 +99,6 @@ def position(frame: Frame, tile: Tile, axis: int, index: Any) -> ir.Value:
     found = frame.index(index, "an index of a tile")
     found = frame.from_end(index, found, lambda: frame.constant(extent, int32))
     if tile.place is not in_place:  # what leaves a part may stay in the array
-        test_inside(frame, found, extent, f"axis {axis} of a part or view of tile {tile.name}")
+        size = frame.constant(extent, found.type)
+        test_inside(frame, found, size, f"axis {axis} of a part or view of tile {tile.name}")
     return found
