@@ -200,11 +200,7 @@ def checked(kind: type, field: StructField, value: object, is_strict: bool) -> A
         return value.copy()
     if isinstance(dtype, Array) and getattr(value, "type", None) == dtype:
         return value  # an array of jaxwarp
-    if type(value) is float and isinstance(dtype, Scalar) and dtype.is_float:
-        return value
     where = f"struct {kind.__name__}: field {field.name}"
-    if type(value) is int and isinstance(dtype, Scalar) and dtype is not bool_:
-        return _checked_number(where, dtype, value)
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
     if (element := struct_in(dtype)) is not None and struct_of(type(value)) == element:

@@ -103,6 +103,41 @@ def test_extents_with_one_name_or_a_number():
         wp.launch(scale_rows, dim=(2, 3), inputs=[wp.ones((2, 3), dtype=float), wp.ones(3, dtype=float), 1.0, out])
 
 
+@wp.kernel
+def row_sums(offsets: Int32[Array, "n+1"], x: Float32[Array, "_"], out: Float32[Array, "n"]):
+    i = wp.tid()
+    for k in range(offsets[i], offsets[i + 1]):
+        out[i] += x[k]
+
+
+@wp.kernel
+def halves(x: Float32[Array, "2*n k//2"], y: Float32[Array, "n k"]):
+    i, j = wp.tid()
+    y[i, j] = x[2 * i, j // 2]
+
+
+def test_extents_made_of_names():
+    offsets, x = np.array([0, 2, 3], np.int32), np.array([1, 2, 4], np.float32)
+    for out in (wp.zeros(2, dtype=float), wp.zeros(3, dtype=float)):
+        given = [wp.array(offsets, dtype=int), wp.array(x, dtype=float), out]
+        if out.size == 2:
+            wp.launch(row_sums, dim=2, inputs=given)
+            assert out.list() == [3, 4]
+            continue
+        with pytest.raises(wp.KernelError, match=r"'offsets': expected 4 elements along axis 0, as 'n\+1'; got 3"):
+            wp.launch(row_sums, dim=2, inputs=given)
+    call = wp.jax_kernel(halves, launch_dims=(2, 4), output_dims=(2, 4))
+    np.testing.assert_array_equal(call(jnp.eye(4)[:, :2])[0], [[1, 1, 0, 0], [0, 0, 0, 0]])
+    with pytest.raises(wp.KernelError, match=r"'x': expected 2 elements along axis 1, as 'k//2'; got 3"):
+        call(jnp.ones((4, 3)))
+
+
+@wp.kernel
+def doubled(y: Float32[Array, "n"], x: Float32[Array, "2*n"], out: Float32[Array, "n"]):
+    i = wp.tid()
+    out[i] = x[2 * i] + y[i]
+
+
 def exported_for(kernel, *shapes):
     symbols = jax.export.SymbolicScope()
     arrays = [jax.ShapeDtypeStruct(jax.export.symbolic_shape(s, scope=symbols), dtype) for s, dtype in shapes]
@@ -118,6 +153,9 @@ def test_symbolic_extents():
     with pytest.raises(wp.KernelError, match="'x': expected 3 elements along axis 1; got m"):
         exported_for(scale_rows, ("n, m", jnp.float32), ("n", jnp.float32), ("", jnp.float32))
     exported_for(scale_rows, ("n, 3", jnp.float32), ("n", jnp.float32), ("", jnp.float32))
+    with pytest.raises(wp.KernelError, match=r"'x': expected 2\*n elements along axis 0, as '2\*n'; got n"):
+        exported_for(doubled, ("n", jnp.float32), ("n", jnp.float32))
+    exported_for(doubled, ("n", jnp.float32), ("2*n", jnp.float32))
 
 
 def test_under_transformations():
@@ -134,6 +172,8 @@ def test_under_transformations():
     [
         (Float[Array, "..."], "any number of axes"),
         (Float[Array, "*batch n"], "any number of axes"),
+        (Float[Array, "n**2"], r'"n\*\*2" is no sum'),
+        (Float[Array, "{n}+1"], r'"\{n\}\+1" is no sum'),
         (Float, "Float needs an array and its axes"),
         (jaxtyping.Complex64[Array, "n"], "no type of Complex64"),
         (Key[Array, ""], "no type of Key"),

@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.memory import element_type, test_inside
+from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.values import ElementValue, Slice, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Mat, NamedPart, Scalar, Vec, int32
@@ -53,6 +53,14 @@ def position(frame: Frame, index: Any, axis: int, dtype: Aggregate, *, is_tested
             hint=f"indices go from 0 to {count - 1}, or from -{count} to -1",
         )
     return known % count
+
+
+def test_inside(frame: Frame, index: ir.Value, extent: ir.Value, what: str) -> None:
+    """Says where an index is not below an extent of its type; only debug mode and the interpreter look."""
+    if frame.context.ruled:  # a derivative: its function is tested
+        return
+    texts = ("index ", f" of {what} is out of range; its extent is ", "")
+    frame.builder.append(ir.Tell(ir.INSIDE, texts, ("%d", "%d"), (index, extent), loc=frame.builder.loc))
 
 
 def positions(

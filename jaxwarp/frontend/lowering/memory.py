@@ -157,11 +157,3 @@ def update(
         new = builder.call(row_of_atomic(kind, param.dtype), old, args[0])
     builder.store(param, indices, new)
     return old
-
-
-def test_inside(frame: Frame, index: ir.Value, extent: ir.Value, what: str) -> None:
-    """Says where an index is not below an extent of its type; only debug mode and the interpreter look."""
-    if frame.context.ruled:  # a derivative: its function is tested
-        return
-    texts = ("index ", f" of {what} is out of range; its extent is ", "")
-    frame.builder.append(ir.Tell(ir.INSIDE, texts, ("%d", "%d"), (index, extent), loc=frame.builder.loc))

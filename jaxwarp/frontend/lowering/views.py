@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.components import test_inside
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.progression import trip_count
-from jaxwarp.frontend.lowering.memory import load_element, test_inside
+from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.values import (
     Axis,
     Chosen,

@@ -6,14 +6,18 @@ and looked at when a launch is bound.
 
 from __future__ import annotations
 
+import ast
+import operator
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.types import CLASSES, SCALARS, Array
 
 _groups: dict[tuple[Any, ...], Any] = {tuple(c.__constraints__): c for c in CLASSES}
-_AXES = {"_FixedDim": "size", "_NamedDim": "name"}  # what else there is ("...", "2*n") is of any extent
+_AXES = {"_FixedDim": "size", "_NamedDim": "name", "_SymbolicDim": "elem"}  # what else there is, "_", is of any extent
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
 
 
 def is_of_jaxtyping(annotation: object) -> bool:
@@ -59,9 +63,40 @@ def _dtype(annotation: Any) -> Any:
     return _groups.setdefault(found, typing.TypeVar(name, *found))  # pyright: ignore
 
 
+def extent_of(text: str, known: Mapping[str, Any]) -> Any:
+    """The extent that "n + 1" or the like is, where names have these extents; None: a name has none.
+
+    Raises:
+        KernelTypeError: it is more than a sum, difference, product or whole quotient of names and integers.
+    """
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return known.get(name)
+            case ast.Constant(value=int() as number) if number is not True and number is not False:
+                return number
+            case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
+                sides = value(left), value(right)
+                return None if None in sides else _ARITHMETIC[type(op)](*sides)
+            case _:
+                raise SyntaxError
+
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ZeroDivisionError):
+        raise KernelTypeError(
+            f'the extent "{text}" is no sum, difference, product or whole quotient of names and integers',
+            hint='write "n+1", or "_" for an extent that is not checked',
+        ) from None
+
+
 def _axis(dim: Any) -> int | str | None:
-    """The extent of an axis, or its name; None: it is not checked."""
+    """The extent of an axis, its name, or what it is made of, "n+1"; None: it is not checked."""
     attribute = _AXES.get(type(dim).__name__)
     if attribute is None or dim.broadcastable or getattr(dim, "treepath", False):
         return None
-    return getattr(dim, attribute)
+    found = getattr(dim, attribute)
+    if attribute == "elem":
+        extent_of(found, {})
+    return found

@@ -14,6 +14,7 @@ from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.errors import KernelValueError
+from jaxwarp.frontend.text.jaxtyping import extent_of
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
@@ -163,22 +164,32 @@ def _require_one_shape(kernel: Kernel, shapes: Sequence[Shape]) -> None:
 
 
 def _require_named_axes(kernel: Kernel, shapes: Sequence[Shape], roles: Sequence[str] | None) -> None:
-    """Axes that annotations of jaxtyping name have one extent, and those with a number have that."""
-    found: dict[str, tuple[Dim, str]] = {}
-    for place in kernel.named_axes:
-        argument = kernel.leaves[place]
-        for number, (axis, extent) in enumerate(zip(argument.annotation.axes, shapes[place] or (), strict=True)):
-            if axis is None:
-                continue
-            wanted, first = (axis, "") if isinstance(axis, int) else found.setdefault(axis, (extent, argument.name))
-            if extent != wanted:
-                like = f", as '{axis}' of argument '{first}'" if first else ""
-                is_output = roles is not None and roles[place] == OUTPUT
-                raise KernelValueError(
-                    f"kernel {kernel.name}: argument '{argument.name}': expected {wanted} elements along axis {number}"
-                    f"{like}; got {extent}",
-                    hint="say what shape it has: output_dims=..." if is_output else None,
-                )
+    """Axes that annotations of jaxtyping name have one extent, those with a number that, those with "n+1" that of n."""
+    axes = [
+        (place, number, axis, extent)
+        for place in kernel.named_axes
+        for number, (axis, extent) in enumerate(
+            zip(kernel.leaves[place].annotation.axes, shapes[place] or (), strict=True)
+        )
+        if axis is not None
+    ]
+    first: dict[str, tuple[Dim, str]] = {}
+    for place, _, axis, extent in axes:
+        if isinstance(axis, str) and axis.isidentifier():
+            first.setdefault(axis, (extent, kernel.leaves[place].name))
+    known = {name: extent for name, (extent, _) in first.items()}
+    for place, number, axis, extent in axes:
+        wanted = axis if isinstance(axis, int) else extent_of(axis, known)
+        if wanted is None or extent == wanted:
+            continue
+        like = f" of argument '{first[axis][1]}'" if axis in first else ""
+        like = "" if isinstance(axis, int) else f", as '{axis}'{like}"
+        is_output = roles is not None and roles[place] == OUTPUT
+        raise KernelValueError(
+            f"kernel {kernel.name}: argument '{kernel.leaves[place].name}': expected {wanted} elements along axis"
+            f" {number}{like}; got {extent}",
+            hint="say what shape it has: output_dims=..." if is_output else None,
+        )
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:

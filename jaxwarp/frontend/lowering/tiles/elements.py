@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelValueError
-from jaxwarp.frontend.lowering.memory import test_inside
+from jaxwarp.frontend.lowering.components import test_inside
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import Axis, ElementValue, NoArray, StructValue, StructView, Tile, View
