@@ -19,8 +19,9 @@ import numpy as np
 
 from jaxwarp.boundary import PACKAGE
 from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.frontend.lowering.adjoints import adjoint
 from jaxwarp.frontend.lowering.frame import Seen
-from jaxwarp.frontend.lowering.values import BARE_NAMES, PYTHON_OBJECTS
+from jaxwarp.frontend.lowering.values import BARE_NAMES, PYTHON_OBJECTS, PYTHON_TYPES
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import attribute_chain, has_changed, static_key
 from jaxwarp.frontend.text.functions import Func, Overload, Parameter, named
@@ -35,7 +36,7 @@ _OURS = __name__.partition(".")[0] + "."
 _EXACT = frozenset((int, bool, str, bytes, type(None)))
 _IN_ORDER = frozenset((tuple, list, collections.deque))
 _MAPPINGS = frozenset((dict, collections.OrderedDict))
-_MARKS = {Missing: "missing", Any: "any", collections.abc.Callable: "callable"}
+_MARKS = {Missing: "missing", Any: "any", collections.abc.Callable: "callable", adjoint: "adjoint"}
 # What makes an instance of a class more than its fields.
 _SPECIAL = (HANDLE, NAMED, NEXT, RUNS)
 _PLAIN_ANNOTATION = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.Constant, ast.expr_context)
@@ -320,7 +321,8 @@ class Basis:
                 return "class of", self._struct(struct)
             if not is_found:
                 raise NoBasisError
-            return ("class" if not is_own and isinstance(value, type) else "named"), module, name
+            is_known = is_own or not isinstance(value, type) or value in PYTHON_TYPES
+            return ("named" if is_known else "class"), module, name
         for table in (FUNCTIONS, BARE_NAMES):
             if isinstance(name, str) and table.get(name) is value:
                 return "of the language", name

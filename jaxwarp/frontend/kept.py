@@ -19,6 +19,7 @@ from jaxwarp.errors import IdError, Loc
 from jaxwarp.frontend.basis import Basis, NoBasisError
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.lowering.frame import Seen
+from jaxwarp.frontend.text.definition import uncollected
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Builtin, Value
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # Kernels of one text that a process keeps: a program that defines them with other constants for ever would fill the
 # disk.
-_MOST_OF_ONE_TEXT = 8
+_MOST_OF_ONE_TEXT = 32
 
 # Rows that no text names, but lowering uses.
 _ROWS = ROWS | {row.name: row for row in (rules.DETACH, rules.ATTACH, rules.GUARDED, rules.REPLAYING, rules.REPLAYING_RULED)}
@@ -49,7 +50,7 @@ def lowered(source: Source, arguments: Sequence[tuple[str, Any]], types: Sequenc
             the kernel without tables of ids.
     """
     basis, name = _named(source, arguments, types, max_unroll)
-    if basis is None or name is None:
+    if basis is None or name is None or not _is_one_of_first(source, name):
         return lower(source, arguments, types, max_unroll)
     found = _found(name)
     if found is not None:
@@ -65,6 +66,13 @@ def lowered(source: Source, arguments: Sequence[tuple[str, Any]], types: Sequenc
     if basis is not None and name_now == name and basis.has_all(seen):
         _put(name, made, basis)
     return _given(made)
+
+
+def _is_one_of_first(source: Source, name: str) -> bool:
+    names = source.definition.kept.setdefault(lowered, set())
+    if len(names) < _MOST_OF_ONE_TEXT:
+        names.add(name)
+    return name in names
 
 
 def _given(made: Kernel | IdError) -> Kernel:
@@ -92,11 +100,13 @@ def _basis(source: Source, arguments: Sequence[tuple[str, Any]], types: Sequence
 
 
 def _found(name: str) -> Any:
+    """Return what is kept under a name, and what its lowering has asked for; None: nothing is."""
     data = cache.get(name)
     if data is None:
         return None
     try:
-        return _loaded(data)
+        with uncollected():
+            return _loaded(data)
     except Exception as error:
         logger.warning("a kernel from the cache cannot be read, lowering it again: %s", error)
         return None
