@@ -6,6 +6,7 @@ See docs/design/0098-kernels-of-earlier-processes.md.
 from __future__ import annotations
 
 import copyreg
+import dataclasses
 import io
 import logging
 import pickle
@@ -134,6 +135,17 @@ def _pickled(value: Any) -> bytes:
     return file.getvalue()
 
 
+def _of_kernel(kernel: Kernel) -> tuple[Any, ...]:
+    found = {field.name: getattr(kernel, field.name) for field in dataclasses.fields(kernel)}
+    return _kernel, (found, kernel.digest, kernel.digest_of_places)
+
+
+def _kernel(fields: dict[str, Any], digest: str, digest_of_places: str) -> Kernel:
+    made = Kernel(**fields)
+    vars(made).update(digest=digest, digest_of_places=digest_of_places)  # which take a seventh of a first step
+    return made
+
+
 def _of_builtin(builtin: Builtin) -> tuple[Any, ...]:
     if _ROWS.get(builtin.name) is not builtin:
         raise pickle.PicklingError(builtin.name)
@@ -161,5 +173,5 @@ def _of_error(error: IdError) -> tuple[Any, ...]:
 
 
 _REDUCTIONS = copyreg.dispatch_table | {
-    IdError: _of_error, Builtin: _of_builtin, Block: _of_block, Value: _of_value, Loc: _of_loc,
+    IdError: _of_error, Kernel: _of_kernel, Builtin: _of_builtin, Block: _of_block, Value: _of_value, Loc: _of_loc,
 }  # fmt: skip

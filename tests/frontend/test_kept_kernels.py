@@ -1,5 +1,6 @@
 """Kernels on the disk: found by later processes if all that lowering reads is as it was, and only then."""
 
+import dataclasses
 import linecache
 import os
 import pickle
@@ -73,6 +74,7 @@ def anew(kernel):
 
 def require_equal(found, made):
     assert str(found) == str(made)
+    assert (found.digest, found.digest_of_places) == identity_of(dataclasses.replace(found))
     assert identity_of(found) == identity_of(made)  # the places, too
     assert [op.loc for op in walk(found.body)] == [op.loc for op in walk(made.body)]
     assert [(u.axes, u.loc) for u in found.sizes] == [(u.axes, u.loc) for u in made.sizes]
