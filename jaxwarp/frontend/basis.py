@@ -1,7 +1,7 @@
 """The basis of a kernel: all that its lowering reads, as a text that is equal in processes where all of it is equal.
 
-See docs/design/0098-kernels-of-earlier-processes.md. It is the text of the kernel and of the functions that it may call,
-and the values of all that these name. What a text cannot say has no basis, and its kernels are lowered anew.
+See docs/design/0098-kernels-of-earlier-processes.md. It is the text of the kernel and of the functions that it may
+call, and the values of all that these name. What a text cannot say has no basis, and its kernels are lowered anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from jaxwarp.boundary import PACKAGE
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.frontend.lowering.adjoints import adjoint
-from jaxwarp.frontend.lowering.frame import Seen
+from jaxwarp.frontend.lowering.frame import ReadValues
 from jaxwarp.frontend.lowering.values import BARE_NAMES, PYTHON_OBJECTS, PYTHON_TYPES
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import attribute_chain, has_changed, static_key
@@ -48,7 +48,7 @@ class NoBasisError(Exception):
 
 
 class Basis:
-    """What decides about a kernel, besides this package.
+    """Everything that decides about a kernel, besides this package.
 
     Attributes:
         text: all of it.
@@ -75,7 +75,7 @@ class Basis:
         self._kept: list[object] = []  # alive, since others are found by their identities
         self.text = repr((self._source(source), tuple(map(self._value, others))))
 
-    def has_all(self, seen: Seen) -> bool:
+    def has_all(self, seen: ReadValues) -> bool:
         """Return whether all that a lowering has read is part of it."""
         if seen.is_open or not seen.functions.keys() <= self._functions.keys():
             return False
@@ -92,10 +92,12 @@ class Basis:
     def _knows(self, host: object) -> bool:
         return type(host) is Func and host in self._functions
 
-    def later_reads(self) -> tuple[Any, ...]:
-        """Return what lowering has asked for after the definitions, for `read_again`."""
+    def later_reads(self, seen: ReadValues) -> tuple[Any, ...]:
+        """Return what lowering has asked for after the definitions, and jaxwarp's functions in it, for `read_again`."""
         found = ((number, source) for source, number in self.sources.items())
-        return tuple((number, *self._later(source)) for number, source in found)
+        ours = [source.function for source in seen.sources if source not in self.sources]
+        names = [(function.__module__, function.__qualname__) for function in ours]
+        return tuple((number, *self._later(source)) for number, source in found), names
 
     def _later(self, source: Source) -> tuple[Any, ...]:
         late = _late(source)
@@ -103,8 +105,12 @@ class Basis:
         of_functions = [(self._functions[host], name) for (_, name), host in late if self._knows(host)]
         return tuple(source.late), chains, of_functions, sorted(source.compared)
 
-    def read_again(self, reads: Sequence[Any]) -> None:
-        """Ask for what lowering would ask for, and keep it as that does; rules for functions come too late from now on."""
+    def read_again(self, later: tuple[Any, ...]) -> None:
+        """Ask for what lowering would ask for, and keep it as that does.
+
+        Rules for the functions come too late from now on.
+        """
+        reads, ours = later
         sources, functions = list(self.sources), list(self._functions)
         for number, names, chains, of_functions, compared in reads:
             source = sources[number]
@@ -116,7 +122,9 @@ class Basis:
             for function, name in of_functions:
                 source.attribute(functions[function], name)
             source.compared.update(compared)
-        for overload in self.overloads:
+        found = [named(*names) for names in ours]
+        own = [overload for function in found if isinstance(function, Func) for overload in function.overloads]
+        for overload in (*self.overloads, *own):
             overload.rules.is_used = True
 
     # Texts
@@ -214,15 +222,17 @@ class Basis:
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value)
         if isinstance(value, enum.Enum):
-            return "member", kind.__module__, kind.__qualname__, value.name, self._value(value.value)
+            number = int(value) if isinstance(value, int) else None
+            return "member", kind.__module__, kind.__qualname__, value.name, number, self._value(value.value)
         if isinstance(value, (Scalar, Aggregate, Struct, Array, Absent, TileType)):
             return self._type(value)
         if kind is Func:
             return self._func(value)
         if kind in _IN_ORDER:
             return kind.__name__, tuple(map(self._value, value))
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return "record", kind.__qualname__, kind._fields, tuple(map(self._value, value))
+        names: Any = getattr(kind, "_fields", None)
+        if issubclass(kind, tuple) and names is not None:
+            return "record", kind.__qualname__, names, tuple(map(self._value, value))
         if kind in _MAPPINGS:
             return kind.__name__, tuple((self._value(k), self._value(v)) for k, v in value.items())
         if kind is Parameter:

@@ -19,7 +19,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import IdError, Loc
 from jaxwarp.frontend.basis import Basis, NoBasisError
 from jaxwarp.frontend.lower import lower
-from jaxwarp.frontend.lowering.frame import Seen
+from jaxwarp.frontend.lowering.frame import ReadValues
 from jaxwarp.frontend.text.definition import uncollected
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 _MOST_OF_ONE_TEXT = 32
 
 # Rows that no text names, but lowering uses.
-_ROWS = ROWS | {row.name: row for row in (rules.DETACH, rules.ATTACH, rules.GUARDED, rules.REPLAYING, rules.REPLAYING_RULED)}
+_RULES = rules.DETACH, rules.ATTACH, rules.GUARDED, rules.REPLAYING, rules.REPLAYING_RULED
+_ROWS = ROWS | {row.name: row for row in _RULES}
 
 _is_kept = True
 
@@ -58,14 +59,14 @@ def lowered(source: Source, arguments: Sequence[tuple[str, Any]], types: Sequenc
         made, reads = found
         basis.read_again(reads)
         return _given(made)
-    seen = Seen()
+    seen = ReadValues()
     try:
         made = lower(source, arguments, types, max_unroll, seen=seen)
     except IdError as error:
         made = error
     basis, name_now = _named(source, arguments, types, max_unroll)
     if basis is not None and name_now == name and basis.has_all(seen):
-        _put(name, made, basis)
+        _put(name, made, basis.later_reads(seen))
     return _given(made)
 
 
@@ -90,7 +91,10 @@ def _named(
         return None, None
     try:
         basis = _basis(source, arguments, types, max_unroll)
-    except (NoBasisError, RecursionError):
+    except NoBasisError:
+        return None, None
+    except Exception as error:  # of what an object of the program does when it is asked for an attribute
+        logger.info("%s is not looked for in the cache: %r", source.name, error)
         return None, None
     return basis, cache.own_key("lowered", basis.text.encode(errors="surrogatepass"), is_whole=True)
 
@@ -113,9 +117,9 @@ def _found(name: str) -> Any:
         return None
 
 
-def _put(name: str, made: Kernel | IdError, basis: Basis) -> None:
+def _put(name: str, made: Kernel | IdError, reads: Any) -> None:
     try:
-        data = _pickled((made, basis.later_reads()))
+        data = _pickled((made, reads))
     except (pickle.PicklingError, RecursionError):
         return
     cache.put_own(name, data, is_whole=True)

@@ -13,7 +13,7 @@ from jaxwarp.frontend.from_end import without_needless
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import Context, Frame, Seen, Window
+from jaxwarp.frontend.lowering.frame import Context, Frame, ReadValues, Window
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
@@ -43,7 +43,7 @@ def lower(
     types: Sequence[ArgumentType],
     max_unroll: int = 16,
     joined: dict[Loc, dict[str, Any]] | None = None,
-    seen: Seen | None = None,
+    seen: ReadValues | None = None,
 ) -> Kernel:
     """The kernel for arguments of these types.
 
@@ -57,7 +57,7 @@ def lower(
         seen: gets what was read of the world of Python.
     """
     try:
-        return _lower(source, arguments, types, max_unroll, joined, seen or Seen())
+        return _lower(source, arguments, types, max_unroll, joined, seen or ReadValues())
     except RecursionError:
         raise KernelTypeError(
             f"{source.name} is nested too deeply for Python's recursion limit",
@@ -73,7 +73,7 @@ def _lower(
     types: Sequence[ArgumentType],
     max_unroll: int,
     joined: dict[Loc, dict[str, Any]] | None,
-    seen: Seen,
+    seen: ReadValues,
 ) -> Kernel:
     context = Context(max_unroll=max_unroll, joined=joined, seen=seen)
     params = parameters(arguments, types)

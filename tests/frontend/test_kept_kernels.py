@@ -102,7 +102,7 @@ CHANGES = {
     "numpy": ("C = np.array([1.0, {}], np.float32)\n" + PLAIN.format(body="x[i] * C[1]"), "2.0", "3.0"),
     "dtype": ("C = np.{}(2)\n" + PLAIN.format(body="x[i] * float(C / type(C)(4))"), "int32", "float32"),
     "type": ("T = wp.{}\n" + PLAIN.format(body="float(T(x[i]))"), "int32", "int64"),
-    "vector type": ("T = wp.types.vector(length={}, dtype=float)\n" + PLAIN.format(body="wp.length(T(x[i]))"), "2", "3"),
+    "vector type": ("T = wp.types.vector({}, float)\n" + PLAIN.format(body="wp.length(T(x[i]))"), "2", "3"),
     "attribute": ("class S:\n    gain = {}\ns = S()\n" + PLAIN.format(body="x[i] * s.gain"), "2.0", "3.0"),
     "of a class": ("class S:\n    gain = {}\n" + PLAIN.format(body="x[i] * S.gain"), "2.0", "3.0"),
     "nested": (
@@ -130,7 +130,9 @@ CHANGES = {
     ),
     "builtin": ("h = wp.{}\n" + PLAIN.format(body="h(x[i])"), "sin", "cos"),
     "of Python": ("h = {}\n" + PLAIN.format(body="float(h(x[i], 1.0))"), "min", "max"),
-    "of another class": ("class A:\n    f = wp.sin\nclass B:\n    f = wp.cos\nh = {}\n" + PLAIN.format(body="h.f(x[i])"), "A", "B"),
+    "of another class": (
+        "class A:\n    f = wp.sin\nclass B:\n    f = wp.cos\nh = {}\n" + PLAIN.format(body="h.f(x[i])"), "A", "B",
+    ),
     "own attribute": (
         "@wp.func\ndef f(a: float):\n    return a\n@wp.func\ndef g(a: float):\n    return 2.0 * a\n"
         "@wp.func\ndef h(a: float):\n    return a\nh.other = {}\n"

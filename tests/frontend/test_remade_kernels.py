@@ -24,7 +24,7 @@ def lowered(monkeypatch):
     """The kernels that are lowered."""
     names = []
     lower = kernel_module.lowered
-    monkeypatch.setattr(kernel_module, "lowered", lambda source, *rest: names.append(source.name) or lower(source, *rest))
+    monkeypatch.setattr(kernel_module, "lowered", lambda source, *a: names.append(source.name) or lower(source, *a))
     return names
 
 

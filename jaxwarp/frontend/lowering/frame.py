@@ -132,8 +132,8 @@ class Window:
 
 
 @dataclass(eq=False)
-class Seen:
-    """What a lowering has read of the world of Python.
+class ReadValues:
+    """Everything that a lowering has read of the world of Python.
 
     Attributes:
         sources: the texts of the functions that were lowered.
@@ -181,7 +181,7 @@ class Context:
     numbers: dict[ir.Param, int] = field(default_factory=dict)
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""
-    seen: Seen = field(default_factory=Seen)
+    seen: ReadValues = field(default_factory=ReadValues)
 
     def __post_init__(self) -> None:
         self.ops = Ops(self.builder)
