@@ -19,7 +19,7 @@ from jaxwarp.cuda_options import cuda_options, extents_of
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.found import KernelFacts, found_of
-from jaxwarp.frontend.lower import lower
+from jaxwarp.frontend.kept import lowered
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.text.functions import Func, PickledByName
 from jaxwarp.frontend.text.host_values import Missing
@@ -338,7 +338,7 @@ class Kernel(PickledByName):
         found = known.specialized.get(key)
         if found is None:
             arguments = [(a.name, a.annotation) for a in self.arguments]
-            found = known.specialized.setdefault(key, lower(self._source, arguments, key, known.max_unroll))
+            found = known.specialized.setdefault(key, lowered(self._source, arguments, key, known.max_unroll))
         return found
 
     def _of_structs(self, types: Sequence[Any]) -> Kernel:

@@ -75,9 +75,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _code_is_made_here() -> None:
     """Take no code from processes before this one: tests change what decides about it."""
+    from jaxwarp.frontend import kept
     from jaxwarp.launches import code
 
     code.forget()
+    kept.forget()
 
 
 @pytest.fixture

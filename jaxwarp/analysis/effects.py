@@ -131,7 +131,12 @@ def _named(grid: Sequence[Any], shapes: Mapping[Param, Sequence[Any]]) -> tuple[
 def _is_covered_alike(kernel: Kernel, param: Param, grid: tuple[Any, ...], shapes: tuple[Any, ...]) -> bool:
     """Return whether the kernel provably writes every element, with what is known of extents by their names."""
     known = dict(shapes)
-    return param in known and Coverage(kernel, grid, known).covers(param, known[param])
+    return param in known and _coverage(kernel, grid, shapes).covers(param, known[param])
+
+
+@functools.lru_cache(maxsize=8)  # questions about the arrays of one launch come one after the other
+def _coverage(kernel: Kernel, grid: tuple[Any, ...], shapes: tuple[Any, ...]) -> Coverage:
+    return Coverage(kernel, grid, dict(shapes))
 
 
 def _accesses(kernel: Kernel) -> Mapping[Param, Access]:

@@ -60,39 +60,46 @@ def key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
-def own_key(*parts: str | bytes) -> str | None:
+def own_key(*parts: str | bytes, is_whole: bool = False) -> str | None:
     """Return a name for what jaxwarp, as it is, makes from `parts`; None: nothing of it may be kept.
 
     The name depends on the Python files that make code of a kernel, and on the packages that compute constants.
+
+    Args:
+        is_whole: it depends on all Python files of the package.
     """
-    if _folder() is None or (files := _own_files()) is None:
+    if _folder() is None or (files := _files(is_whole)) is None:
         return None
     return key(files.digest, sys.version, np.__version__, ml_dtypes.__version__, *parts)
 
 
-def put_own(name: str, data: bytes) -> None:
+def put_own(name: str, data: bytes, is_whole: bool = False) -> None:
     """Keep bytes under a key of `own_key`, unless this process may run other code of jaxwarp than the key says."""
-    files = _own_files()
+    files = _files(is_whole)
     if files is not None and files.are_unchanged():
         put(name, data)
 
 
 class _OwnFiles(NamedTuple):
-    """The Python files that make code of a kernel, as they were when this process began.
+    """Python files of this package, as they were when this process began.
 
     Attributes:
         digest: of their names and contents.
         states: by their paths, what changes when somebody writes to them.
+        rooms: the folders that they are in; None: all of them.
     """
 
     digest: str
     states: dict[str, tuple[int, ...]]
+    rooms: Collection[str] | None = MAKERS
 
     def are_unchanged(self) -> bool:
         """Return whether the files are as they were, and modules were read from them."""
         ours = PACKAGE.rstrip(os.sep).rpartition(os.sep)[2]
-        rooms = tuple(f"{ours}.{room}." for room in MAKERS)
-        loaded = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(rooms)]
+        rooms = tuple(f"{ours}.{room}." for room in self.rooms) if self.rooms is not None else f"{ours}."
+        modules = [(f"{name}.", module) for name, module in list(sys.modules.items())]
+        made = f"{ours}._src."  # whose modules have no files
+        loaded = [module for name, module in modules if name.startswith(rooms) and not name.startswith(made)]
         try:
             return all(getattr(module, "__file__", None) in self.states for module in loaded) and all(
                 _state(os.stat(path)) == state for path, state in self.states.items()
@@ -101,13 +108,26 @@ class _OwnFiles(NamedTuple):
             return False
 
 
+def _files(is_whole: bool) -> _OwnFiles | None:
+    return _all_files() if is_whole else _own_files()
+
+
 @functools.cache
 def _own_files() -> _OwnFiles | None:
+    return _files_in(MAKERS)
+
+
+@functools.cache
+def _all_files() -> _OwnFiles | None:
+    return _files_in(None)
+
+
+def _files_in(rooms: Collection[str] | None) -> _OwnFiles | None:
     """Return the files; None if they may have changed since this process began, or are not there."""
     states: dict[str, tuple[int, ...]] = {}
     digest = hashlib.sha256()
     try:
-        for path in sorted(_python_files(PACKAGE, MAKERS)):
+        for path in sorted(_python_files(PACKAGE, rooms)):
             status = os.stat(path)
             if status.st_ctime > IMPORTED - _COARSE_SECONDS:
                 return None
@@ -117,7 +137,7 @@ def _own_files() -> _OwnFiles | None:
             digest.update(content)
     except OSError:
         return None
-    files = _OwnFiles(digest.hexdigest(), states)
+    files = _OwnFiles(digest.hexdigest(), states, rooms)
     return files if files.are_unchanged() else None
 
 

@@ -13,7 +13,7 @@ from jaxwarp.frontend.from_end import without_needless
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import Context, Frame, Window
+from jaxwarp.frontend.lowering.frame import Context, Frame, ReadValues, Window
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
@@ -43,6 +43,7 @@ def lower(
     types: Sequence[ArgumentType],
     max_unroll: int = 16,
     joined: dict[Loc, dict[str, Any]] | None = None,
+    seen: ReadValues | None = None,
 ) -> Kernel:
     """The kernel for arguments of these types.
 
@@ -53,9 +54,10 @@ def lower(
         types: of the leaves of the arguments (a struct has one for each field), concrete.
         max_unroll: loops of at most so many iterations, known when lowering, are unrolled.
         joined: gets the types of variables where paths meet, by the place of the `if` or loop.
+        seen: gets what was read of the world of Python.
     """
     try:
-        return _lower(source, arguments, types, max_unroll, joined)
+        return _lower(source, arguments, types, max_unroll, joined, seen or ReadValues())
     except RecursionError:
         raise KernelTypeError(
             f"{source.name} is nested too deeply for Python's recursion limit",
@@ -71,8 +73,9 @@ def _lower(
     types: Sequence[ArgumentType],
     max_unroll: int,
     joined: dict[Loc, dict[str, Any]] | None,
+    seen: ReadValues,
 ) -> Kernel:
-    context = Context(max_unroll=max_unroll, joined=joined)
+    context = Context(max_unroll=max_unroll, joined=joined, seen=seen)
     params = parameters(arguments, types)
     context.params = params
     frame = Frame(context, source, {})

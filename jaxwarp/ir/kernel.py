@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from jaxwarp.errors import Loc
-from jaxwarp.ir.nodes import Block, Param
+from jaxwarp.ir.nodes import Block, Param, walk
 from jaxwarp.ir.printer import printed
 from jaxwarp.unlocked import cached_property
 
@@ -75,6 +76,24 @@ class Kernel:
         """SHA-256 of the text with values numbered in order of definition: equal for kernels that print equally."""
         text = f"ir {IR_VERSION}\n{self._text(named=False)}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def digest_of_places(self) -> str:
+        """SHA-256 of the lines of all operations: of each place, and each call on the way to it, once."""
+        seen: dict[int, int] = {}
+        numbers: dict[tuple[Any, ...], int] = {}  # by content, since equal places may be several objects
+
+        def number(loc: Loc | None) -> int:
+            if loc is None:
+                return -1
+            if id(loc) not in seen:
+                caller = number(loc.inlined_at)
+                key = loc.file, loc.line, loc.column, loc.end_line, loc.end_column, loc.function, caller
+                seen[id(loc)] = numbers.setdefault(key, len(numbers))
+            return seen[id(loc)]
+
+        places = [number(op.loc) for op in walk(self.body)]
+        return hashlib.sha256(repr((places, list(numbers))).encode()).hexdigest()
 
     def __str__(self) -> str:
         return self._text(named=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
@@ -17,9 +16,8 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.deep import with_deep_stack
-from jaxwarp.errors import InternalError, Loc
+from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.launches.tells import prints
 from jaxwarp.passes.pipeline import simplified
@@ -47,26 +45,7 @@ def intern_kernel(kernel: Kernel) -> Kernel:
 
 def identity_of(kernel: Kernel) -> tuple[str, str]:
     """Return digests of what a kernel does, and of where: kernels that agree in them are one."""
-    return kernel.digest, _digest_of_places(kernel)
-
-
-@functools.lru_cache(maxsize=512)
-def _digest_of_places(kernel: Kernel) -> str:
-    """Return a digest of the lines of all operations: of each place, and each call on the way to it, once."""
-    seen: dict[int, int] = {}
-    numbers: dict[tuple[Any, ...], int] = {}  # by content, since equal places may be several objects
-
-    def number(loc: Loc | None) -> int:
-        if loc is None:
-            return -1
-        if id(loc) not in seen:
-            caller = number(loc.inlined_at)
-            key = loc.file, loc.line, loc.column, loc.end_line, loc.end_column, loc.function, caller
-            seen[id(loc)] = numbers.setdefault(key, len(numbers))
-        return seen[id(loc)]
-
-    places = [number(op.loc) for op in walk(kernel.body)]
-    return hashlib.sha256(repr((places, list(numbers))).encode()).hexdigest()
+    return kernel.digest, kernel.digest_of_places
 
 
 @dataclass(frozen=True)

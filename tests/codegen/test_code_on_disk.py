@@ -30,7 +30,7 @@ from jaxwarp.codegen.cuda.blocks import plan as blocks_plan
 from jaxwarp.ir import nodes
 from jaxwarp.launches import code
 from jaxwarp.launches.code import CodeKey, Gpus, code_of
-from jaxwarp.launches.spec import _digest_of_places, identity_of, intern_kernel
+from jaxwarp.launches.spec import identity_of, intern_kernel
 from jaxwarp.passes import pipeline
 from jaxwarp.passes.launches.versions import MOST_VERSIONS, Versions
 
@@ -392,7 +392,6 @@ def test_names_hold_no_kernels(folder):
     assert code._name_on_disk(key)
     kernel = weakref.ref(key.kernel)
     del key
-    _digest_of_places.cache_clear()
     gc.collect()
     assert kernel() is None
 

@@ -23,8 +23,8 @@ class Settings:
 def lowered(monkeypatch):
     """The kernels that are lowered."""
     names = []
-    lower = kernel_module.lower
-    monkeypatch.setattr(kernel_module, "lower", lambda source, *rest: names.append(source.name) or lower(source, *rest))
+    lower = kernel_module.lowered
+    monkeypatch.setattr(kernel_module, "lowered", lambda source, *a: names.append(source.name) or lower(source, *a))
     return names
 
 

@@ -96,6 +96,7 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             given = [value_of(frame, a) for a in args]
             return function.expand(lambda f, a, k: call(frame, node, frame.adopt(f), list(a), k), given, keywords)
         case StructValue() if callable(called := vars(callee.type.kind).get("__call__")):
+            frame.context.seen.is_open = True
             return call(frame, node, frame.adopt(called), [callee, *args], keywords)
         case Host(value=ArrayAnnotation()):
             return array_at(frame, args, keywords)

@@ -320,6 +320,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     if isinstance(base, Struct) and hasattr(base.kind, node.attr):
         return _of_class(frame, base, node.attr)
     if isinstance(base, Func) and base.has_own(node.attr):
+        frame.context.seen.functions[base] = None
         return frame.adopt(frame.source.attribute(base, node.attr))
     if isinstance(base, Host):
         return _host_attribute(frame, base.value, node)
@@ -353,7 +354,10 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             return _type_attribute(base, name)
         case Aggregate():
             function = vars(base).get(name)  # of a class that has it as its base
-            return frame.adopt(function) if isinstance(function, Func) else _type_attribute(base, name)
+            if not isinstance(function, Func):
+                return _type_attribute(base, name)
+            frame.context.seen.is_open = True
+            return frame.adopt(function)
         case StructValue(type=struct):
             of_class = struct.index(name) is None and name in struct.members
             return _of_class(frame, struct, name) if of_class else field_of(base, name)
@@ -366,6 +370,7 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
 
 def _of_class(frame: Frame, struct: Struct, name: str) -> Any:
     """A constant or a function of a struct's class."""
+    frame.context.seen.is_open = True
     return frame.adopt(frame.source.attribute(struct.kind, name))
 
 
@@ -431,6 +436,8 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
             raise KernelNameError(f"{what} has no attribute {name}", hint=f"write {by_numpy(name)}") from None
         listed = "docs/builtins.md lists all functions" if is_ours else "define it before the kernel"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
+    if attribute_chain(frame.source, node.value) is not host:
+        frame.context.seen.is_open = True
     compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)
 

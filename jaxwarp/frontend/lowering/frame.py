@@ -43,7 +43,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     type_of,
 )
 from jaxwarp.frontend.text.constants import compare
-from jaxwarp.frontend.text.functions import Overload
+from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing, find
 from jaxwarp.frontend.text.refused import refusal
 from jaxwarp.frontend.text.source import Source
@@ -132,6 +132,21 @@ class Window:
 
 
 @dataclass(eq=False)
+class ReadValues:
+    """Everything that a lowering has read of the world of Python.
+
+    Attributes:
+        sources: the texts of the functions that were lowered.
+        functions: those of which it has read attributes that programs gave them.
+        is_open: whether it has read a value that no text names: an attribute of what is in a variable, say.
+    """
+
+    sources: dict[Source, None] = field(default_factory=dict)
+    functions: dict[Func, None] = field(default_factory=dict)
+    is_open: bool = False
+
+
+@dataclass(eq=False)
 class Context:
     """The state that all functions inlined into one kernel share."""
 
@@ -166,6 +181,7 @@ class Context:
     numbers: dict[ir.Param, int] = field(default_factory=dict)
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""
+    seen: ReadValues = field(default_factory=ReadValues)
 
     def __post_init__(self) -> None:
         self.ops = Ops(self.builder)
@@ -191,6 +207,7 @@ class Frame:
     def __post_init__(self) -> None:
         self.builder = self.context.builder
         self.ops = self.context.ops
+        self.context.seen.sources[self.source] = None
         self._locs: dict[ast.AST, Loc] = {}
         self.given = tuple(self.variables.values())  # what the caller has, too
         self.rule: Any = None  # the state of a derivative rule (rules.py), in its own frame

@@ -174,7 +174,10 @@ def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -
     try:
         value = known.get(key, Missing)
     except TypeError:  # something in it has no hash
+        frame.context.seen.is_open = True
         return evaluate_host(frame.source, argument, constants, frame.loc(argument))
+    if value is Missing or constants:
+        frame.context.seen.is_open = True
     if value is Missing:
         value = known.setdefault(key, frozen(evaluate_host(frame.source, argument, constants, frame.loc(argument))))
     return value

@@ -135,17 +135,29 @@ def compare(source: Source, name: str, kept: Any, now: Callable[[], Any]) -> Non
         name: what the text calls it.
         now: its value by now.
     """
-    if name in source.compared or not isinstance(kept, bool | int | float | np.generic | np.ndarray):
+    if name in source.compared or not isinstance(kept, _COMPARED):
         return
     source.compared.add(name)
     if not _is_of_module(source.function):
         return
     found = now()
-    if _contents(found) != _contents(kept):
+    if _differ(found, kept):
         warn(
             f"{source.name} was defined when {name} was {kept}, and keeps that; it is {found} by now: "
             "set it before the definition, or pass it as an argument"
         )
+
+
+_COMPARED = bool | int | float | np.generic | np.ndarray
+
+
+def has_changed(source: Source, kept: Any, now: Callable[[], Any]) -> bool:
+    """Return whether `compare` would warn, the first time."""
+    return isinstance(kept, _COMPARED) and _is_of_module(source.function) and _differ(now(), kept)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return _contents(a) != _contents(b)
 
 
 def _contents(value: Any) -> Any:

@@ -129,14 +129,14 @@ def _read(name: str, lines: list[str]) -> _File:
     if known is None or known.given is not lines:
         if len(_files) >= _MOST_FILES:
             _files.clear()
-        with _uncollected():
+        with uncollected():
             known = _files[name] = _File(lines)
     return known
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Suspend garbage collection: objects made here are kept, and each collection would search them and all of JAX."""
+def uncollected() -> Iterator[None]:
+    """Suspend garbage collection: objects made meanwhile are kept, and each collection would search them and JAX."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
