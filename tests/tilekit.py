@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,9 +23,12 @@ FLOATS = [name for name in NUMBERS if "float" in name]
 TOLERANCE = {"wp.float16": 4e-3, "wp.bfloat16": 4e-2, "float": 2e-6, "wp.float64": 1e-14}
 
 
-def each_with(dtypes: Iterable[str], dtype: str, shapes: Iterable[Any], shape: Any) -> list[Any]:
-    """Parameters of a test: every type with one shape, and every shape with one type. Code for axes has no types."""
-    pairs = dict.fromkeys([*((d, shape) for d in dtypes), *((dtype, s) for s in shapes)])
+def each_with(dtypes: Iterable[str], common: Sequence[Any], dtype: str, shapes: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: every type with the common shapes, and one type with every shape.
+
+    Code for axes and extents has no types, so that not every pair is another case.
+    """
+    pairs = dict.fromkeys([*itertools.product(dtypes, common), *((dtype, s) for s in shapes)])
     return [pytest.param(d, s, id=f"{d}-{'x'.join(map(str, s)) if isinstance(s, tuple) else s}") for d, s in pairs]
 
 

@@ -23,7 +23,7 @@ def arrays_of(dtype: str, ndim: int, *names: str) -> str:
     return ", ".join(f"{n}: wp.array(dtype={dtype}, ndim={ndim})" for n in names)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), each_with(NUMBERS, "float", SHAPES, (2, 1, 3, 2)))
+@pytest.mark.parametrize(("dtype", "shape"), each_with(NUMBERS, [(2, 1, 3, 2)], "float", SHAPES))
 def test_arithmetic_of_every_type_and_shape(dtype, shape):
     k = body_kernel(
         arrays_of(dtype, len(shape), "a", "b", "out", "more"),
@@ -47,7 +47,7 @@ wp.tile_store(more, z + wp.tile_full(shape={shape}, value=3, dtype={dtype}) * u)
     close(more, (1 + 3 * y).astype(as_type), dtype)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), each_with([*FLOATS, "int", "wp.uint64"], "float", SHAPES, (2, 3, 4)))
+@pytest.mark.parametrize(("dtype", "shape"), each_with([*FLOATS, "int", "wp.uint64"], [(2, 3, 4)], "float", SHAPES))
 def test_reductions_of_every_shape(dtype, shape):
     k = body_kernel(
         f"{arrays_of(dtype, len(shape), 'a', 'scans')}, {arrays_of(dtype, 1, 'out')}, where: wp.array[int]",
