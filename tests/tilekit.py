@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import hostcuda
 import numpy as np
+import pytest
 from language import define, run
 
 import jaxwarp as wp
@@ -19,6 +21,15 @@ NUMBERS = {
 FLOATS = [name for name in NUMBERS if "float" in name]
 # Of results of some ten operations.
 TOLERANCE = {"wp.float16": 4e-3, "wp.bfloat16": 4e-2, "float": 2e-6, "wp.float64": 1e-14}
+
+
+def each_with(dtypes: Iterable[str], common: Sequence[Any], dtype: str, shapes: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: every type with the common shapes, and one type with every shape.
+
+    Code for axes and extents has no types, so that not every pair is another case.
+    """
+    pairs = dict.fromkeys([*itertools.product(dtypes, common), *((dtype, s) for s in shapes)])
+    return [pytest.param(d, s, id=f"{d}-{'x'.join(map(str, s)) if isinstance(s, tuple) else s}") for d, s in pairs]
 
 
 def body_kernel(arguments: str, body: str, before: str = "", **names: Any) -> wp.Kernel:

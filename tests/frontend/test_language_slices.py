@@ -199,7 +199,8 @@ def stepped(x: wp.array2d[float], y: wp.array[float]):
     row = x[i, ::-2]
     total = row[1:][0]
     for k in range(len(row)):
-        total += float(k + 1) * row[k] * row[k]
+        total += float(k + 1) * row[k] * row[k]  # a square: its derivative takes no partials of the product
+        total += row[k] * x[i, k] + row[k] * wp.sin(row[-1])
     y[i] = total + x[::4][:, ::-3][1, 1]
 
 
@@ -210,7 +211,8 @@ def test_steps_in_steps_and_their_derivatives():
     @jax.jit
     def expected(x):
         row = x[:, ::-2]
-        return row[:, 1] + (row * row * jnp.array([1.0, 2.0])).sum(1) + x[::4][:, ::-3][1, 1]
+        products = row * row * jnp.array([1.0, 2.0]) + row * x[:, :2] + row * jnp.sin(row[:, 1:])
+        return row[:, 1] + products.sum(1) + x[::4][:, ::-3][1, 1]
 
     np.testing.assert_allclose(call(x)[0], expected(x), rtol=1e-6)
     ours, right = (jax.grad(lambda x, f=f: (f(x) ** 2).sum())(x) for f in (lambda x: call(x)[0], expected))

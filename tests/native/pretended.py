@@ -67,6 +67,7 @@ class Gpus:
         self.registers = 32  # of every kernel
         self._kept, self._numbers, self._failed = {}, itertools.count(1), []
         self._codes, self._kernels, self._functions = {}, {}, {}
+        self._loaded_since = []  # codes loaded since one was compiled for the host
         self._keep_hook = CFUNCTYPE(c_long, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._keep)
         self._now_hook = CFUNCTYPE(None, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._now)
         self._run_hook = CFUNCTYPE(None, c_long)(self._run)
@@ -97,6 +98,7 @@ class Gpus:
     def _loaded(self, made, binary, symbol):
         handle = self._load(made, binary, symbol)
         self._functions[handle] = self._codes[binary]
+        self._loaded_since.append(self._codes[binary])
         return handle
 
     def _arguments(self, kernel, blocks, threads, parameters):
@@ -123,6 +125,8 @@ class Gpus:
                 assert len(kept) == 2
                 ptx.run(*kept, {"cudaGraphSetConditional": self.driver.fake_set_condition})
             else:
+                hostcuda.compile_missing([kept[:2], *self._loaded_since])
+                self._loaded_since.clear()
                 run(*kept)  # more than once, in graphs
         except BaseException:
             self._failed.append(traceback.format_exc())

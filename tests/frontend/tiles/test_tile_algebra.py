@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
-from tilekit import NUMBERS, body_kernel, close, everywhere
+from tilekit import NUMBERS, body_kernel, close, each_with, everywhere
 
 RNG = np.random.default_rng(23)
 ROUND = {"wp.float16": 2e-2, "wp.bfloat16": 2e-1, "float": 2e-5, "wp.float64": 1e-12}
@@ -24,8 +24,13 @@ def near(got: np.ndarray, expected: np.ndarray, dtype: str) -> None:
     np.testing.assert_allclose(got.astype(np.float64), expected, rtol=ROUND[dtype], atol=ROUND[dtype])
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 3, 5), (8, 16, 8), (1, 7, 2)])
-@pytest.mark.parametrize("dtype", ROUND)
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        *each_with(ROUND, [(4, 3, 5)], "float", [(1, 1, 1), (8, 16, 8), (1, 7, 2)]),
+        pytest.param("wp.float16", (8, 16, 8), id="wp.float16-8x16x8"),  # large tiles of half floats are held wide
+    ],
+)
 def test_products(dtype, shape):
     m, k, n = shape
     kernel = body_kernel(
@@ -93,8 +98,7 @@ wp.tile_store(wide, y)
     np.testing.assert_allclose(wide, h.astype(np.float32) @ h.astype(np.float32), rtol=1e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 12])
-@pytest.mark.parametrize("dtype", ["float", "wp.float64"])
+@pytest.mark.parametrize(("dtype", "n"), each_with(["wp.float64"], [5], "float", [1, 2, 5, 12]))
 def test_systems(dtype, n):
     kernel = body_kernel(
         ", ".join(f"{name}: wp.array2d[{dtype}]" for name in ("a", "b", "lower", "upper"))
@@ -179,8 +183,7 @@ def test_a_matrix_that_is_not_positive_definite_has_no_numbers():
     assert out[0].tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 6, 8, 16])
-@pytest.mark.parametrize("dtype", ["wp.vec2", "wp.vec2d"])
+@pytest.mark.parametrize(("dtype", "count"), each_with(["wp.vec2d"], [6, 8], "wp.vec2", [1, 2, 5, 6, 8, 16]))
 def test_fourier_transforms(dtype, count):
     kernel = body_kernel(
         f"a: wp.array2d[{dtype}], out: wp.array3d[{dtype}], one: wp.array[{dtype}]",
@@ -206,8 +209,15 @@ wp.tile_store(one, first)
     np.testing.assert_allclose(one @ [1, 1j], expected[0], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("shape", [(1,), (2,), (13,), (16,), (3, 5)])
-@pytest.mark.parametrize("dtype", ["wp.float16", "float", "wp.float64", "wp.int8", "int", "wp.uint64"])
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    each_with(
+        ["wp.float16", "float", "wp.float64", "wp.int8", "int", "wp.uint64"],
+        [(13,)],
+        "float",
+        [(1,), (2,), (16,), (3, 5)],
+    ),
+)
 def test_sorting_is_stable(dtype, shape):
     kernel = body_kernel(
         f"a: wp.array(dtype={dtype}, ndim={len(shape)}), at: wp.array(dtype=int, ndim={len(shape)}),"
