@@ -75,6 +75,13 @@ def test_the_number_of_axes_of_a_new_array():
         wp.zeros((2, 3), ndim=1)
 
 
+def test_settings_of_warp_start_as_its_enumerations():
+    # A library checks the class of the value, and passes it on.
+    assert isinstance(wp.config.deterministic, wp.DeterministicMode)
+    assert isinstance(wp.get_module_options()["deterministic"], wp.DeterministicMode)
+    assert isinstance(wp.config.launch_array_access_mode, wp.config.LaunchArrayAccessMode)
+
+
 def test_deterministic_sums_are_refused():
     wp.config.deterministic = wp.DeterministicMode.NOT_GUARANTEED
 
