@@ -69,6 +69,25 @@ def test_an_array_of_structs_with_arrays_that_has_no_elements():
         wp.zeros(1, dtype=Cloud)
 
 
+@wp.struct
+class Painted:
+    image: wp.Texture2D
+    scale: float
+
+
+@wp.kernel
+def widths(things: wp.array[Painted], count: int, out: wp.array[float]):
+    for k in range(count):
+        out[0] += things[k].scale * float(things[k].image.width)
+
+
+def test_an_array_of_structs_with_textures_that_has_no_elements():
+    # A texture leaves open what its texels are.
+    out = wp.ones(1)
+    wp.launch(widths, 1, [wp.zeros(0, dtype=Painted), 0, out])
+    assert out.list() == [1.0]
+
+
 def test_the_number_of_axes_of_a_new_array():
     assert wp.empty((2, 3), ndim=2).shape == (2, 3)
     with pytest.raises(wp.KernelError, match="has 2 axes, and ndim is 1"):
