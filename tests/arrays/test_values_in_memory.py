@@ -72,13 +72,14 @@ def test_an_array_of_structs_with_arrays_that_has_no_elements():
 @wp.struct
 class Painted:
     image: wp.Texture2D
+    slots: wp.array2d[wp.uint32]
     scale: float
 
 
 @wp.kernel
 def widths(things: wp.array[Painted], count: int, out: wp.array[float]):
     for k in range(count):
-        out[0] += things[k].scale * float(things[k].image.width)
+        out[0] += things[k].scale * float(things[k].image.width) + float(things[k].slots[0, 0])
 
 
 def test_an_array_of_structs_with_textures_that_has_no_elements():
