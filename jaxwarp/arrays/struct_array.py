@@ -69,7 +69,7 @@ class StructArray(HostArray):
             raise KernelTypeError(f"{self.label}: struct {struct!r} has no field {name}", hint=hint)
         type_ = field_type(self.type, found)
         if isinstance(found.type, Array):  # only where there are no elements
-            if not isinstance(type_.dtype, Struct) and is_generic(type_.dtype):  # what is left open, as a texture's texels, never matters
+            if not isinstance(type_.dtype, Struct) and is_generic(type_.dtype):  # texels of a texture: any will do
                 type_ = Array(fill_generic(type_.dtype, float32), type_.ndim)
             shape = (*self.shape, *[0] * found.type.ndim, *memory_axes(type_.dtype))
             region = self.scope.make(memory_dtype(type_.dtype, is_none=True), shape)
