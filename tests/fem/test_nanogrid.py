@@ -184,6 +184,14 @@ def test_what_a_sparse_grid_cannot_be_is_refused():
         fem.Nanogrid(volume, cell_env=wp.zeros(3, dtype=int))
 
 
+def test_places_of_cells_and_environments_under_names_of_warp():
+    grid = make("cubes")
+    assert np.array_equal(np.unique(grid._cell_ijk.numpy(), axis=0), np.unique(some_voxels(), axis=0))
+    assert grid._cell_ijk.dtype == wp.vec3i
+    assert grid.cell_env is None
+    assert grid.env_offsets is None
+
+
 @pytest.mark.parametrize("reach", [0.0, 0.3])
 def test_a_kernel_looks_up_cells_of_a_part(reach):
     """The closest of the part's cells, by brute force in NumPy, up to half of the smallest edge or `max_dist`."""

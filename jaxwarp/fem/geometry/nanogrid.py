@@ -124,6 +124,8 @@ class Nanogrid(Geometry):
     """
 
     element, dimension = Element.CUBE, 3
+    # Warp's names: of which environment each cell is, and where each one's frame is. A geometry has one environment.
+    cell_env = env_offsets = None
 
     def __init__(self, grid: Any, temporary_store: Any = None, scalar_type: Any = wp.float32, cell_env: Any = None,
                  env_offsets: Any = None, rebuildable: bool = False) -> None:  # fmt: skip
@@ -147,6 +149,11 @@ class Nanogrid(Geometry):
     def transform(self) -> Any:
         """The matrix from places to positions."""
         return self.cell_grid.get_grid_info().transform_matrix
+
+    @property
+    def _cell_ijk(self) -> Any:
+        """The places of the cells, under Warp's private name: programs colour cells by them."""
+        return self.arguments.places
 
     @property
     def cells(self) -> np.ndarray:
