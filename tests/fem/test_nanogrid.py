@@ -188,8 +188,8 @@ def test_places_of_cells_and_environments_under_names_of_warp():
     grid = make("cubes")
     assert np.array_equal(np.unique(grid._cell_ijk.numpy(), axis=0), np.unique(some_voxels(), axis=0))
     assert grid._cell_ijk.dtype == wp.vec3i
-    assert grid.cell_env is None
-    assert grid.env_offsets is None
+    assert grid.cell_env.list() == [0] * grid.cell_count()
+    assert grid.env_offsets.list() == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize("reach", [0.0, 0.3])

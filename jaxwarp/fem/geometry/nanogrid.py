@@ -124,8 +124,6 @@ class Nanogrid(Geometry):
     """
 
     element, dimension = Element.CUBE, 3
-    # Warp's names: of which environment each cell is, and where each one's frame is. A geometry has one environment.
-    cell_env = env_offsets = None
 
     def __init__(self, grid: Any, temporary_store: Any = None, scalar_type: Any = wp.float32, cell_env: Any = None,
                  env_offsets: Any = None, rebuildable: bool = False) -> None:  # fmt: skip
@@ -149,6 +147,16 @@ class Nanogrid(Geometry):
     def transform(self) -> Any:
         """The matrix from places to positions."""
         return self.cell_grid.get_grid_info().transform_matrix
+
+    @property
+    def cell_env(self) -> Any:
+        """The environment of each cell: 0, since a geometry has one environment."""
+        return wp.zeros(len(self._places), dtype=int)
+
+    @property
+    def env_offsets(self) -> Any:
+        """What was added to the places of each environment: nothing to those of the only one."""
+        return wp.zeros(1, dtype=wp.vec3i)
 
     @property
     def _cell_ijk(self) -> Any:
