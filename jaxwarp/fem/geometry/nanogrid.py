@@ -155,7 +155,7 @@ class Nanogrid(Geometry):
 
     @property
     def env_offsets(self) -> Any:
-        """What was added to the places of each environment: nothing to those of the only one."""
+        """The vector added to the places of each environment: zero for the only one."""
         return wp.zeros(1, dtype=wp.vec3i)
 
     @property
