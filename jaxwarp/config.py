@@ -46,7 +46,14 @@ class Setting(NamedTuple):
         return " or ".join(map(_text, self.accepts))
 
 
-class LaunchArrayAccessMode(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """An enumeration whose values show as programs write them."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class LaunchArrayAccessMode(_Named):
     """Values of Warp's `launch_array_access_mode`, without effect: arrays outside of JAX are on the CPU."""
 
     RELAXED = 0
@@ -54,7 +61,7 @@ class LaunchArrayAccessMode(enum.IntEnum):
     STRICT = 2
 
 
-class DeterministicMode(enum.IntEnum):
+class DeterministicMode(_Named):
     """Values of Warp's `deterministic`. Only the first is accepted: the order of sums by float atomics is not fixed."""
 
     NOT_GUARANTEED = 0
@@ -174,7 +181,7 @@ OF_WARP = {
     "cpu_compiler_flags": Setting(None, (str, None), _PLAIN, is_idle=True),
     "cuda_arch_suffix": Setting(None, (None, "a", "f"), "Code is for the plain architecture.", is_idle=True),
     "cuda_output": Setting(None, (None, "ptx", "cubin"), "Programs have machine code for the GPUs they run on."),
-    "deterministic": Setting(0, (range(1),), _ORDER),
+    "deterministic": Setting(DeterministicMode.NOT_GUARANTEED, (DeterministicMode.NOT_GUARANTEED, range(1)), _ORDER),
     "deterministic_debug": Setting(False, (bool,), _ORDER, is_idle=True),
     "deterministic_max_records": Setting(0, (range(_MANY),), _ORDER, is_idle=True),
     "enable_backward": Setting(True, (bool,), "Derivatives are compiled when a program asks for them."),
@@ -186,7 +193,7 @@ OF_WARP = {
     "enable_mempools_at_init": Setting(True, (bool,), "Memory on GPUs is JAX's, or from the driver's pool."),
     "enable_tiles_in_stack_memory": Setting(True, (bool, None), "The compiler decides where tiles are."),
     "enable_vector_component_overwrites": Setting(False, (bool,), "Components can always be assigned."),
-    "launch_array_access_mode": Setting(0, (int,), "Arrays of another device are refused."),
+    "launch_array_access_mode": Setting(LaunchArrayAccessMode.RELAXED, (int,), "Arrays of another device are refused."),
     "legacy_cpu_linker": Setting(False, (bool,), _PLAIN),
     "legacy_scalar_return_types": Setting(False, (bool,), "Results have Warp's newer types.", is_idle=True),
     "line_directives": Setting(True, (bool,), "`lineinfo` adds line numbers."),

@@ -16,8 +16,9 @@ MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
 IDLE = {
     "block_dim": 256, "enable_backward": True, "fast_math": False, "lineinfo": False, "cuda_output": None,
     "enable_mathdx_gemm": None, "enable_mathdx_solver": None, "enable_mathdx_fft": None, "optimization_level": None,
-    "cpu_compiler_flags": None, "deterministic": 0, "deterministic_max_records": 0, "compile_time_trace": False,
-    "strip_hash": False, "extra_build_options": None, "default_grid_stride": None, "fuse_fp": True,
+    "cpu_compiler_flags": None, "deterministic": config.DeterministicMode.NOT_GUARANTEED,
+    "deterministic_max_records": 0, "compile_time_trace": False, "strip_hash": False,
+    "extra_build_options": None, "default_grid_stride": None, "fuse_fp": True,
 }  # fmt: skip
 # Of these, what promises something has the values of the setting of its name.
 _PROMISED = ("deterministic",)

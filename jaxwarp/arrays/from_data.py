@@ -19,7 +19,7 @@ from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, type_
 from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.launches.arguments.dims import normalize_dims
-from jaxwarp.memory.convert import cast_values
+from jaxwarp.memory.convert import cast_values, taken_apart
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
@@ -357,10 +357,8 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
     elif components and values.shape == (0,):
         wanted = (0, *components)
     elif components and values.shape[-rank:] != components:
-        last = values.shape[-1] if values.ndim else 0
-        if last and last % count == 0:
-            wanted = (*values.shape[:-1], *([] if last == count else [last // count]), *components)
-        else:
+        wanted = taken_apart(values, components).shape
+        if wanted == values.shape:
             expected = f"a last axis of {count} components" if rank == 1 else f"last axes {components}"
             raise KernelValueError(
                 f"{name}(...): data: expected {expected} for {element}, got shape {values.shape}",

@@ -12,12 +12,13 @@ import numpy as np
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.launches.arguments.generics import fill_generic, is_generic
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.structs.records import as_record, as_records, instance_of, memory_axes, memory_dtype
-from jaxwarp.types import Array, Element, Struct, field_type, struct_of
+from jaxwarp.types import Array, Element, Struct, field_type, float32, struct_of
 from jaxwarp.unlocked import cached_property
 
 
@@ -68,6 +69,8 @@ class StructArray(HostArray):
             raise KernelTypeError(f"{self.label}: struct {struct!r} has no field {name}", hint=hint)
         type_ = field_type(self.type, found)
         if isinstance(found.type, Array):  # only where there are no elements
+            if not isinstance(type_.dtype, Struct) and is_generic(type_.dtype):  # texels of a texture: any will do
+                type_ = Array(fill_generic(type_.dtype, float32), type_.ndim)
             shape = (*self.shape, *[0] * found.type.ndim, *memory_axes(type_.dtype))
             region = self.scope.make(memory_dtype(type_.dtype, is_none=True), shape)
         else:

@@ -352,7 +352,11 @@ def _lookups(geometry: Any, position: Any) -> dict[str, Any]:
         return {}
     if near is None:
         return {"lookup": _lookup(found["lookup"], position, scalar)}
-    return {"lookup": _lookup_near(found["lookup"], near, position, scalar)}
+    return {
+        "lookup": _lookup_near(found["lookup"], near, position, scalar),
+        "partition_lookup": _lookup_in(found["lookup_in"], scalar, is_one=True),
+        "element_coordinates": found["coordinates"],
+    }
 
 
 def _lookup_of_grid(function: Any, environment_of: Any, position_of: Any, scalar: Any, is_one: bool) -> Any:

@@ -40,6 +40,14 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
     return values
 
 
+def taken_apart(values: np.ndarray, components: tuple[int, ...]) -> np.ndarray:
+    """The values with the component axes of an element type, if their last axis has the numbers of whole elements."""
+    count, last = math.prod(components), values.shape[-1] if values.ndim else 0
+    if not components or values.shape[-len(components) :] == components or not last or last % count:
+        return values
+    return values.reshape(*values.shape[:-1], *([] if last == count else [last // count]), *components)
+
+
 def as_element(value: object, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
     """A value to fill with: a number, or an array of an element's shape.
 

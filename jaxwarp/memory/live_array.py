@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.memory.convert import as_element, as_values, zero_element
+from jaxwarp.memory.convert import as_element, as_values, taken_apart, zero_element
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region, dense_strides
@@ -160,7 +160,7 @@ class MemoryArray:
     def assign(self, src: Any) -> MemoryArray:
         """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype.
 
-        An array of the host may have more or fewer axes of extent 1.
+        An array of the host may have other axes of extent 1. Its last axis may have the numbers of whole elements.
         """
         return self._assign(src)
 
@@ -186,7 +186,9 @@ class MemoryArray:
             source.require_scope(self.scope)
             return source.region
         found = self.scope.find(source) if self.scope.platform != "cpu" else None
-        return found[0] if found is not None else as_values(source, self.region.dtype, self.label)
+        if found is not None:
+            return found[0]
+        return taken_apart(as_values(source, self.region.dtype, self.label), self.components)
 
     def fill_(self, value: Any) -> MemoryArray:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""

@@ -120,6 +120,7 @@ class Aggregate(metaclass=_OneOfEach):
         )
 
     __or__, __ror__ = Scalar.__or__, Scalar.__ror__
+    __subclasscheck__ = Scalar.__subclasscheck__
 
     def __instancecheck__(self, value: Any) -> bool:
         """`isinstance(v, vec3)`: of a value outside of kernels."""

@@ -75,6 +75,10 @@ class Scalar:
         """`isinstance(x, float32)`: of a number of NumPy."""
         return isinstance(value, np.generic) and value.dtype == self.numpy
 
+    def __subclasscheck__(self, cls: Any) -> builtins.bool:
+        """`issubclass(t, float32 | float64)`: whether the type `t` is one of these. No type here has subclasses."""
+        return cls == self
+
     @property
     def dtype(self) -> np.dtype:
         """The type as NumPy and JAX take it: `numpy.zeros(3, dtype=wp.float32)`."""

@@ -461,6 +461,18 @@ def test_one_extent_of_data_is_found_from_its_size():
             refused()
 
 
+def test_numbers_of_whole_elements_in_one_axis_are_assigned():
+    numbers = np.arange(12, dtype=np.float32)
+    for source in (numbers, numbers.astype(np.float64), numbers.tolist(), numbers.reshape(2, 6)):
+        assert np.array_equal(wp.zeros(2, dtype=wp.spatial_vector).assign(source).numpy(), numbers.reshape(2, 6))
+    a = wp.zeros((3, 2), dtype=wp.mat22).assign(np.arange(24.0).reshape(3, 8))
+    assert np.array_equal(a.numpy(), wp.array(np.arange(24.0).reshape(3, 8), dtype=wp.mat22).numpy())
+    assert wp.zeros(3, dtype=wp.vec2).assign([1.0, 2.0, 3.0, 4.0]).list() == [[1, 2], [3, 4], [0, 0]]
+    for source in (numbers[:7], np.tile(numbers, 2), numbers.reshape(3, 4)):
+        with pytest.raises(KernelTypeError, match=r"expected float32 of shape \(2, 6\)"):
+            wp.zeros(2, dtype=wp.spatial_vector).assign(source)
+
+
 def test_fewer_elements_are_assigned_to_the_first_ones():
     for source in ([[1.0, 2.0, 3.0]], wp.array([1.0, 2.0, 3.0], dtype=float)):
         assert wp.full((2, 4), 7.0).assign(source).numpy().tolist() == [[1, 2, 3, 7], [7, 7, 7, 7]]

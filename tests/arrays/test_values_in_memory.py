@@ -69,10 +69,37 @@ def test_an_array_of_structs_with_arrays_that_has_no_elements():
         wp.zeros(1, dtype=Cloud)
 
 
+@wp.struct
+class Painted:
+    image: wp.Texture2D
+    slots: wp.array2d[wp.uint32]
+    scale: float
+
+
+@wp.kernel
+def widths(things: wp.array[Painted], count: int, out: wp.array[float]):
+    for k in range(count):
+        out[0] += things[k].scale * float(things[k].image.width) + float(things[k].slots[0, 0])
+
+
+def test_an_array_of_structs_with_textures_that_has_no_elements():
+    # A texture leaves open what its texels are.
+    out = wp.ones(1)
+    wp.launch(widths, 1, [wp.zeros(0, dtype=Painted), 0, out])
+    assert out.list() == [1.0]
+
+
 def test_the_number_of_axes_of_a_new_array():
     assert wp.empty((2, 3), ndim=2).shape == (2, 3)
     with pytest.raises(wp.KernelError, match="has 2 axes, and ndim is 1"):
         wp.zeros((2, 3), ndim=1)
+
+
+def test_settings_of_warp_start_as_its_enumerations():
+    # A library checks the class of the value, and passes it on.
+    assert isinstance(wp.config.deterministic, wp.DeterministicMode)
+    assert isinstance(wp.get_module_options()["deterministic"], wp.DeterministicMode)
+    assert isinstance(wp.config.launch_array_access_mode, wp.config.LaunchArrayAccessMode)
 
 
 def test_deterministic_sums_are_refused():

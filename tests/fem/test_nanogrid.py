@@ -182,3 +182,52 @@ def test_what_a_sparse_grid_cannot_be_is_refused():
         fem.Nanogrid(3)
     with pytest.raises(wp.KernelError, match="a geometry has one environment"):
         fem.Nanogrid(volume, cell_env=wp.zeros(3, dtype=int))
+
+
+def test_places_of_cells_and_environments_under_names_of_warp():
+    grid = make("cubes")
+    assert np.array_equal(np.unique(grid._cell_ijk.numpy(), axis=0), np.unique(some_voxels(), axis=0))
+    assert grid._cell_ijk.dtype == wp.vec3i
+    assert grid.cell_env.list() == [0] * grid.cell_count()
+    assert grid.env_offsets.list() == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize("reach", [0.0, 0.3])
+def test_a_kernel_looks_up_cells_of_a_part(reach):
+    """The closest of the part's cells, by brute force in NumPy, up to half of the smallest edge or `max_dist`."""
+    rng = np.random.default_rng(5)
+    grid, size = make("boxes"), np.array(SHAPES["boxes"]["voxel_size"])
+    mask = rng.uniform(size=grid.cell_count()) < 0.4
+    domain = fem.Cells(fem.ExplicitGeometryPartition(grid, wp.array(mask.astype(np.int32))))
+    look_up, coordinates = domain.element_partition_lookup, domain.element_coordinates
+
+    @wp.kernel
+    def located(
+        geometry: domain.ElementArg, index: domain.ElementIndexArg, points: wp.array[wp.vec3], reach: float,
+        environment: int, cells: wp.array[int], inner: wp.array[wp.vec3], coords: wp.array[wp.vec3],
+    ):  # fmt: skip
+        i = wp.tid()
+        s = look_up(domain.DomainArg(geometry, index), points[i], reach, environment)
+        cells[i], inner[i] = s.element_index, s.element_coords
+        if s.element_index != fem.NULL_ELEMENT_INDEX:
+            coords[i] = coordinates(geometry, s.element_index, points[i])
+
+    n = 300
+    x = (rng.uniform(-7.0, 6.0, (n, 3)) * size).astype(np.float32)
+    lows = (grid.arguments.places.numpy() - 0.5) * size
+    beyond = x[:, None] - np.clip(x[:, None], lows, lows + size)
+    distances = np.where(mask, np.linalg.norm(beyond, axis=-1), np.inf)
+    is_near = distances.min(1) <= max(reach, size.min() / 2)
+    assert 0 < is_near.sum() < n
+    found = {}
+    for environment in (0, 1):
+        out = [wp.zeros(n, dtype=d) for d in (int, wp.vec3, wp.vec3)]
+        wp.launch(located, n, [domain.element_arg_value(), domain.element_index_arg_value(), wp.array(x, dtype=wp.vec3),
+                               reach, environment], out)  # fmt: skip
+        found[environment] = [a.numpy() for a in out]
+    cells, inner, coords = found[0]
+    assert np.array_equal(cells >= 0, is_near)
+    assert np.allclose(distances[is_near, cells[is_near]], distances.min(1)[is_near], atol=1e-6)
+    assert np.allclose(coords[is_near] * size + lows[cells[is_near]], x[is_near], atol=1e-5)
+    assert np.allclose(inner[is_near], np.clip(coords[is_near], 0.0, 1.0), atol=1e-5)
+    assert (found[1][0] == fem.NULL_ELEMENT_INDEX).all()

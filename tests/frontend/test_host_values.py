@@ -34,6 +34,17 @@ def test_vectors_have_parts_operators_and_a_type():
     np.testing.assert_array_equal(jnp.asarray(v), [4.0, 5.0, 3.0])
 
 
+def test_types_are_classes_to_issubclass():
+    # A library checks the types that it is given, often against unions.
+    floats, vectors = wp.float32 | wp.float64, wp.vec2 | wp.vec3
+    assert issubclass(wp.float32, wp.float32)
+    assert issubclass(wp.float64, floats | wp.int32)
+    assert issubclass(wp.vec3f, wp.vec3)
+    assert issubclass(wp.vec3, vectors)
+    assert not any(issubclass(t, floats) for t in (wp.int32, float, wp.vec3))
+    assert not issubclass(wp.vec4, vectors)
+
+
 def test_products_of_matrices_are_those_of_kernels():
     m, v = wp.mat22(1.0, 2.0, 3.0, 4.0), wp.vec2(1.0, 10.0)
     assert m * v == m @ v == wp.vec2(21.0, 43.0)

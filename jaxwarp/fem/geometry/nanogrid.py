@@ -14,9 +14,44 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.fem.geometry.geometries import Geometry, require_scalar
 from jaxwarp.fem.geometry.kinds import attributes, make_kind, side_fields, side_functions
+from jaxwarp.fem.geometry.lookup import number_among
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.geometry.topology import by_position
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, matrix, sample_type, vector
+
+
+def _nearest(scalar: Any, cell_at: Any) -> Any:
+    """Make the search for the cell of a point, or for the closest point of the cells nearby that `cell_at` gives."""
+    one, sample = vector(3, scalar), sample_type(scalar)
+
+    @wp.func
+    def nearest(geometry: Any, elements: Any, point: Any, max_dist: scalar):
+        """Searches boxes about the point, each larger than the one before."""
+        u = geometry.inverse * (point - geometry.origin)
+        i, j, k = int(wp.floor(u[0])), int(wp.floor(u[1])), int(wp.floor(u[2]))
+        best = cell_at(geometry, elements, i, j, k)
+        coords = u - one(scalar(i), scalar(j), scalar(k))
+        least = wp.min(geometry.sizes)
+        reach = least * scalar(0.5)
+        while best == NULL_ELEMENT_INDEX and reach >= scalar(0.0):
+            room = wp.cw_div(one(reach), geometry.sizes)
+            closest = reach
+            for a in range(int(wp.floor(u[0] - room[0])), int(wp.floor(u[0] + room[0])) + 1):
+                for b in range(int(wp.floor(u[1] - room[1])), int(wp.floor(u[1] + room[1])) + 1):
+                    for c in range(int(wp.floor(u[2] - room[2])), int(wp.floor(u[2] + room[2])) + 1):
+                        cell = cell_at(geometry, elements, a, b, c)
+                        if cell != NULL_ELEMENT_INDEX:
+                            x = u - one(scalar(a), scalar(b), scalar(c))
+                            inside = wp.max(wp.min(x, one(scalar(1.0))), one(scalar(0.0)))
+                            distance = wp.length(geometry.across * (inside - x))
+                            if distance <= closest:
+                                closest = distance
+                                best = cell
+                                coords = inside
+            reach = wp.where(reach < max_dist, wp.min(reach * scalar(3.0), max_dist), scalar(-1.0))
+        return sample(best, coords)
+
+    return nearest
 
 
 @functools.cache
@@ -33,39 +68,39 @@ def nanogrid_kind(scalar: Any) -> Any:
         return geometry.across
 
     @wp.func
+    def coordinates(geometry: Any, cell: int, point: Any):
+        return geometry.inverse * (point - geometry.origin) - one(geometry.places[cell])
+
+    @wp.func
+    def cell_at(geometry: Any, _elements: Any, i: int, j: int, k: int):
+        return wp.volume_lookup_index(geometry.volume, i, j, k)
+
+    @wp.func
+    def cell_of_part_at(geometry: Any, elements: wp.array[int], i: int, j: int, k: int):
+        cell = wp.volume_lookup_index(geometry.volume, i, j, k)
+        return wp.where(cell != NULL_ELEMENT_INDEX and number_among(elements, cell) >= 0, cell, NULL_ELEMENT_INDEX)
+
+    nearest, nearest_of_part = _nearest(scalar, cell_at), _nearest(scalar, cell_of_part_at)
+
+    @wp.func
     def lookup_near(geometry: Any, point: Any, max_dist: scalar):
-        """Searches boxes about the point, each larger than the one before."""
-        u = geometry.inverse * (point - geometry.origin)
-        i, j, k = int(wp.floor(u[0])), int(wp.floor(u[1])), int(wp.floor(u[2]))
-        best = wp.volume_lookup_index(geometry.volume, i, j, k)
-        coords = u - one(scalar(i), scalar(j), scalar(k))
-        least = wp.min(geometry.sizes)
-        reach = least * scalar(0.5)
-        while best == NULL_ELEMENT_INDEX and reach >= scalar(0.0):
-            room = wp.cw_div(one(reach), geometry.sizes)
-            nearest = reach
-            for a in range(int(wp.floor(u[0] - room[0])), int(wp.floor(u[0] + room[0])) + 1):
-                for b in range(int(wp.floor(u[1] - room[1])), int(wp.floor(u[1] + room[1])) + 1):
-                    for c in range(int(wp.floor(u[2] - room[2])), int(wp.floor(u[2] + room[2])) + 1):
-                        cell = wp.volume_lookup_index(geometry.volume, a, b, c)
-                        if cell != NULL_ELEMENT_INDEX:
-                            x = u - one(scalar(a), scalar(b), scalar(c))
-                            inside = wp.max(wp.min(x, one(scalar(1.0))), one(scalar(0.0)))
-                            distance = wp.length(geometry.across * (inside - x))
-                            if distance <= nearest:
-                                nearest = distance
-                                best = cell
-                                coords = inside
-            reach = wp.where(reach < max_dist, wp.min(reach * scalar(3.0), max_dist), scalar(-1.0))
-        return sample(best, coords)
+        return nearest(geometry, 0, point, max_dist)
 
     @wp.func
     def lookup(geometry: Any, point: Any):
-        return lookup_near(geometry, point, scalar(0.0))
+        return nearest(geometry, 0, point, scalar(0.0))
+
+    @wp.func
+    def lookup_in(geometry: Any, elements: wp.array[int], point: Any, max_dist: scalar, environment: int):
+        found = sample(NULL_ELEMENT_INDEX, one())
+        if environment == 0:
+            found = nearest_of_part(geometry, elements, point, max_dist)
+        return found
 
     fields = {"origin": one, "across": square, "inverse": square, "sizes": one, "places": wp.array[wp.vec3i],
               "volume": wp.Volume, **side_fields(Element.CUBE, scalar)}  # fmt: skip
-    functions = {"position": position, "jacobian": jacobian, "lookup": lookup, "lookup_near": lookup_near,
+    functions = {"position": position, "jacobian": jacobian, "coordinates": coordinates, "lookup": lookup,
+                 "lookup_near": lookup_near, "lookup_in": lookup_in,
                  **side_functions(Element.CUBE, scalar)}  # fmt: skip
     return make_kind(f"Nanogrid_{scalar}", fields, functions, **attributes(Element.CUBE, 3, scalar, True))
 
@@ -112,6 +147,21 @@ class Nanogrid(Geometry):
     def transform(self) -> Any:
         """The matrix from places to positions."""
         return self.cell_grid.get_grid_info().transform_matrix
+
+    @property
+    def cell_env(self) -> Any:
+        """The environment of each cell: 0, since a geometry has one environment."""
+        return wp.zeros(len(self._places), dtype=int)
+
+    @property
+    def env_offsets(self) -> Any:
+        """The vector added to the places of each environment: zero for the only one."""
+        return wp.zeros(1, dtype=wp.vec3i)
+
+    @property
+    def _cell_ijk(self) -> Any:
+        """The places of the cells, under Warp's private name: programs colour cells by them."""
+        return self.arguments.places
 
     @property
     def cells(self) -> np.ndarray:
