@@ -160,7 +160,11 @@ def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return Bundle(Mat(x.type.size, y.type.size, x.dtype), values)
 
 
-@_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
+def _skew_ref(x: Any, y: Any, z: Any) -> np.ndarray:
+    return np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]], x.dtype)
+
+
+@_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: _skew_ref(*np.asarray(v)))
 def _skew(ops: Ops, vec: Operand) -> Bundle:
     """The matrix whose product with a vector w is cross(vec, w)."""
     (vector,) = require_vec("skew", vec)

@@ -206,27 +206,26 @@ def _extremum(name: str, ops: Ops, args: tuple[Operand, ...]) -> Operand:
     return result
 
 
-@_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.minimum, args))
+@_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref("min", args))
 def _min(ops: Ops, a: Operand, *more: Operand) -> Operand:
     """`a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
     NaNs."""
     return _extremum("min", ops, (a, *more))
 
 
-@_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.maximum, args))
+@_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref("max", args))
 def _max(ops: Ops, a: Operand, *more: Operand) -> Operand:
     """`a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
     NaNs."""
     return _extremum("max", ops, (a, *more))
 
 
-def _extremum_ref(fn: Any, args: tuple[np.ndarray, ...]) -> np.ndarray:
-    if len(args) == 1:
-        return (np.fmin if fn is np.minimum else np.fmax).reduce(args[0])
-    result = args[0]
-    for other in args[1:]:
-        result = fn(result, other)
-    return result
+def _extremum_ref(name: str, args: tuple[np.ndarray, ...]) -> np.ndarray:
+    first, *others = args
+    if others:
+        return functools.reduce(ROWS[name].ref, args)
+    components = np.asarray(first)
+    return functools.reduce(row_of_atomic(name, SCALAR_BY_DTYPE[components.dtype]).ref, components)
 
 
 def _is_better(ops: Ops, row: str, value: Value, best: Value) -> Value:
@@ -248,19 +247,29 @@ def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
     return index
 
 
-@_choices.add("argmin(a: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
+def _arg_extremum_ref(fn: Callable[[np.ndarray], Any], v: np.ndarray) -> np.uint32:
+    components = np.asarray(v)
+    numbers = np.flatnonzero(components == components)
+    return np.uint32(numbers[fn(components[numbers])] if numbers.size else 0)
+
+
+@_choices.add("argmin(a: Vec) -> uint32", lambda v: _arg_extremum_ref(np.argmin, v))
 def _argmin(ops: Ops, a: Operand) -> Value:
     """The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
     return _arg_extremum("argmin", "lt", ops, a)
 
 
-@_choices.add("argmax(a: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
+@_choices.add("argmax(a: Vec) -> uint32", lambda v: _arg_extremum_ref(np.argmax, v))
 def _argmax(ops: Ops, a: Operand) -> Value:
     """The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
     return _arg_extremum("argmax", "gt", ops, a)
 
 
-@_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", lambda x, low, high: np.minimum(np.maximum(low, x), high))
+def _clamp_ref(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return ROWS["min"].ref(ROWS["max"].ref(low, x), high)
+
+
+@_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", _clamp_ref)
 def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
     """x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
     min and max: where x equals low, x moves; where it equals high, high does, as in Warp."""
@@ -286,7 +295,7 @@ def _select(ops: Ops, cond: Operand, value_if_false: Operand, value_if_true: Ope
     return ops.select(cond, value_if_true, value_if_false)
 
 
-@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a + (b - a) * t, domain=(0.1, 1.0), ulp=4)
+@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a * (1 - t) + b * t, domain=(0.1, 1.0), ulp=4)
 def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
     """a * (1 - t) + b * t."""
     if isinstance(t, Bundle):
@@ -301,7 +310,7 @@ def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
 
 
 def _smoothstep_ref(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    t = np.clip((x - a) / (b - a), x.dtype.type(0), x.dtype.type(1))
+    t = _clamp_ref((x - a) / (b - a), x.dtype.type(0), x.dtype.type(1))
     return t * t * (x.dtype.type(3) - x.dtype.type(2) * t)
 
 

@@ -76,9 +76,10 @@ def _mod_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _pow_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     wide = np.float64 if a.dtype == np.float32 else np.longdouble
-    power = np.power(a.astype(wide), b.astype(wide)).astype(a.dtype)
+    # np.power takes the square root where the exponent is one number, 0.5: of -inf that is NaN, of -0.0 it is -0.0.
+    power = np.float_power(a.astype(wide), b.astype(wide)).astype(a.dtype)
     # The longest float's pow has been seen wrong here: (-inf) ** -(2.0 ** 63) gave inf.
-    return np.where(np.isinf(a), np.power(a, b), power)
+    return np.where(np.isinf(a), np.float_power(a, b).astype(a.dtype), power)
 
 
 def _fma_ref(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
