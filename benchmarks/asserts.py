@@ -3,8 +3,9 @@
     python benchmarks/asserts.py [--rounds 15]
 
 It stands last in a kernel that only copies, where nothing hides it; before an index that only the assertion keeps in
-range; and in a kernel that also computes a sine. At last a launch of 16 numbers outside of JAX, which has to wait for its
-threads. Medians of processor time in milliseconds, and the ratio to the kernel without the `assert`. It takes 10 seconds.
+range; and in a kernel that also computes a sine. At last a launch of 16 numbers outside of JAX, which has to wait for
+its threads. Medians of processor time in milliseconds, and the ratio to the kernel without the `assert`. It takes 10
+seconds.
 """
 
 # ruff: noqa: ARG001  (all kernels take the same arguments)
