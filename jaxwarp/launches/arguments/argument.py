@@ -194,12 +194,16 @@ def _absent(argument: CallParameter) -> Given:
     return Given("NoneType", (0,) * argument.ndim + components, scalar.numpy, is_absent=True)
 
 
-def as_jax_value(value: Any) -> Any:
+def as_jax_value(value: Any, where: str = "") -> Any:
     """A JAX array for what JAX takes as one: objects with `__jax_array__`, and arrays that JAX itself passes around
     while it traces. Arrays of NumPy of other classes are plain ones. Everything else as it is.
 
+    Args:
+        value: an argument of a call.
+        where: the argument's name in messages.
+
     Raises:
-        KernelTypeError: an array of NumPy with a mask.
+        KernelTypeError: an array of NumPy with a mask, or an array outside of JAX that JAX cannot take.
     """
     if isinstance(value, np.ndarray) and not isinstance(value, HostValue):
         require_unmasked(value)
@@ -209,7 +213,10 @@ def as_jax_value(value: Any) -> Any:
     if is_reference(value):
         return value
     if hasattr(value, "__jax_array__"):
-        return jnp.asarray(value.__jax_array__())
+        try:
+            return jnp.asarray(value.__jax_array__())
+        except KernelTypeError as error:
+            raise KernelTypeError(f"{where}: {error.message}" if where else error.message, hint=error.hint) from None
     try:
         is_array = isinstance(jax.typeof(value), jax.core.ShapedArray) and not isinstance(value, jax.ShapeDtypeStruct)
     except TypeError:
