@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp.arrays.element_types import scalar_of_numpy

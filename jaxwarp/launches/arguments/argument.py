@@ -98,7 +98,7 @@ class Given:
 
     `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
     sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one;
-    `is_absent`: None is given for an array, and the rest is what an empty one has.
+    `is_absent`: None is given for an array, and the rest is what an empty one has; `is_eager`: a launch outside of JAX.
     """
 
     kind: str
@@ -108,6 +108,7 @@ class Given:
     is_host: bool = False
     element: Element | None = None
     is_absent: bool = False
+    is_eager: bool = False
 
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
