@@ -63,11 +63,11 @@ class Adam:
     Source:
         D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
 
-    Example:
-        >>> x = wp.array([1.0, 2.0], dtype=float)
-        >>> optimizer = wp.optim.Adam([x], lr=0.1)
-        >>> optimizer.step([wp.array([1.0, -1.0], dtype=float)])
-        >>> print(x.numpy())
+    Examples:
+        >>> x = jaxwarp.array([1.0, 2.0], dtype=float)
+        >>> optimizer = jaxwarp.optim.Adam([x], lr=0.1)
+        >>> optimizer.step([jaxwarp.array([1.0, -1.0], dtype=float)])
+        >>> print(x.numpy().round(3))
         [0.9 2.1]
     """
 

@@ -64,11 +64,11 @@ class SGD:
         I. Sutskever, J. Martens, G. Dahl, G. Hinton, "On the importance of initialization and momentum in deep
         learning", ICML 2013.
 
-    Example:
-        >>> x = wp.array([1.0, 2.0], dtype=float)
-        >>> optimizer = wp.optim.SGD([x], lr=0.5)
-        >>> optimizer.step([wp.array([1.0, -1.0], dtype=float)])
-        >>> print(x.numpy())
+    Examples:
+        >>> x = jaxwarp.array([1.0, 2.0], dtype=float)
+        >>> optimizer = jaxwarp.optim.SGD([x], lr=0.5)
+        >>> optimizer.step([jaxwarp.array([1.0, -1.0], dtype=float)])
+        >>> print(x.numpy().round(3))
         [0.5 2.5]
     """
 

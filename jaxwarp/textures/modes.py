@@ -6,7 +6,7 @@ import enum
 
 
 class TextureFilterMode(enum.IntEnum):
-    """How a sample between the centres of texels is computed."""
+    """A way to sample between the centres of texels."""
 
     CLOSEST = 0
     """Take the closest texel."""
@@ -15,7 +15,7 @@ class TextureFilterMode(enum.IntEnum):
 
 
 class TextureAddressMode(enum.IntEnum):
-    """How a sample outside of a texture is computed, along an axis."""
+    """A way to sample outside of a texture, along an axis."""
 
     WRAP = 0
     """Repeat the texture."""
