@@ -52,7 +52,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help generated docs wheels demo notebooks test test-all lint pytest quick test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps programs bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test test-all lint pytest quick test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-asserts bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-fem bench-sparse bench-linear-solvers bench-warp-steps programs bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -154,6 +154,9 @@ bench-irregular: native  ## rays, closest points, neighbours, sparse rows, sampl
 bench-debug: native  ## what debug mode costs
 	PYTHONPATH=. $(PYTHON) benchmarks/debug.py
 
+bench-asserts: native  ## what an assertion costs
+	PYTHONPATH=. $(PYTHON) benchmarks/asserts.py
+
 bench-derivatives: native  ## derivatives beside their primals
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
@@ -175,6 +178,9 @@ bench-tape: native  ## recording and reversing small launches
 
 bench-tiles: native  ## kernels on tiles beside Warp
 	PYTHONPATH=. $(PYTHON) benchmarks/tiles.py
+
+bench-fem: native  ## matrices of finite elements beside Warp
+	PYTHONPATH=. $(PYTHON) benchmarks/fem.py
 
 bench-sparse: native  ## sparse matrices beside Warp and SciPy
 	PYTHONPATH=. $(PYTHON) benchmarks/sparse.py

@@ -4,9 +4,10 @@
 
 A square of 32 by 32 and of 316 by 316 unknowns, a sparse matrix with five numbers of float32 in a row, no
 preconditioner and the diagonal. Each contender makes 31 iterations from zero; the residuals that Warp and jaxwarp have
-then are compared. Contenders take turns in one process. Warp's sums on the CPU go over each part of 512 numbers 512
-times, so that the larger system takes minutes: it is there with conjugate gradients only. SciPy has no conjugate
-residuals. Medians in microseconds an iteration; writes results/linear_solvers.json.
+then are compared. "jaxwarp in JAX" is the same solver inside of `jax.jit`. Contenders take turns in one process; times
+are the process's own. Warp's sums on the CPU go over each part of 512 numbers 512 times, so the larger system takes
+minutes: only conjugate gradients solve it in Warp. SciPy has no conjugate residuals. Medians in microseconds an
+iteration; writes results/linear_solvers.json.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +66,24 @@ class Program:
         assert count == ITERATIONS
 
 
+def jax_program(name: str, given: Any, is_preconditioned: bool) -> Callable[[], Any]:
+    """A program of JAX that solves the system, and returns the solution and its residual."""
+    import jax
+    import jax.numpy as jnp
+
+    linear, listed = importlib.import_module("jaxwarp.optim.linear"), given.tocoo()
+    rows, columns = (jnp.asarray(i, jnp.int32) for i in (listed.row, listed.col))
+    matrix = jaxwarp.sparse.bsr_from_triplets(*given.shape, rows, columns, jnp.asarray(listed.data))
+    b = jnp.asarray(right_side(given.shape[0]))
+
+    def solve(matrix: Any, b: Any) -> Any:
+        inverse = linear.preconditioner(matrix, "diag") if is_preconditioned else None
+        return getattr(linear, name)(matrix, b, jnp.zeros_like(b), tol=0.0, atol=0.0, maxiter=ITERATIONS, M=inverse)
+
+    program = jax.jit(solve)
+    return lambda: jax.block_until_ready(program(matrix, b))
+
+
 def scipy_program(name: str, matrix: Any, is_preconditioned: bool) -> Callable[[], Any]:
     solve, b = getattr(scipy.sparse.linalg, name), right_side(matrix.shape[0])
     inverse = scipy.sparse.diags(1.0 / matrix.diagonal()) if is_preconditioned else None
@@ -78,10 +98,14 @@ def measured(name: str, side: int, is_preconditioned: bool, packages: dict[str, 
         packages = {"jaxwarp": packages["jaxwarp"]}
     programs = {title: Program(library, name, matrix, is_preconditioned) for title, library in packages.items()}
     contenders = [measure.Contender(title, program.run, ITERATIONS) for title, program in programs.items()]
+    in_jax = jax_program(name, matrix, is_preconditioned)
+    contenders.append(measure.Contender("jaxwarp in JAX", in_jax, ITERATIONS))
+    residual_in_jax = float(in_jax().residual)
     if name != "cr":
         contenders.append(measure.Contender("SciPy", scipy_program(name, matrix, is_preconditioned), ITERATIONS))
-    found = measure.scale(measure.interleave(contenders, min(rounds, 3) if is_large else rounds), 1e6)
-    residuals = [program.residual for program in programs.values()]
+    times = measure.timed(contenders, min(rounds, 3) if is_large else rounds, time.process_time)
+    found = measure.scale({title: measure.figure(seconds) for title, seconds in times.items()}, 1e6)
+    residuals = [residual_in_jax, *(program.residual for program in programs.values())]
     np.testing.assert_allclose(residuals, residuals[0], rtol=0.01 if name != "bicgstab" else 0.5)
     return found
 

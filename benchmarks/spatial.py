@@ -280,13 +280,16 @@ def volume_runs() -> Runs:
     points, out = warp.array(places, dtype=warp.vec3, device="cpu"), warp.zeros(SAMPLES, dtype=float, device="cpu")
     kernel, volume = kernels_of(warp)["sample"], wp.Volume.load_from_numpy(values, bg_value=0.0)
     call = wp.jax_kernel(wp.kernel(sample), launch_dims=SAMPLES, output_dims=SAMPLES)
-    ours, held = jax.jit(call), jnp.asarray(places)
+    ours, held, in_jax = jax.jit(call), jnp.asarray(places), jax.device_put(volume)
     runs: Runs = {
         "samples of a volume": (
             lambda: np.asarray(ours(volume, held)[0]),
             lambda: (warp.launch(kernel, SAMPLES, [theirs.id, points, out], device="cpu"), out.numpy())[1],
         ),
         "gradient of samples, beside value": gradient_beside_value(lambda x: call(volume, x)[0], (held,)),
+        "the same by voxels too": gradient_beside_value(
+            lambda b, x: call(in_jax.replace(bricks=b), x)[0], (in_jax.bricks, held)
+        ),
     }
     found, expected = (run() for run in runs["samples of a volume"])
     if not np.allclose(found, expected, atol=1e-4):

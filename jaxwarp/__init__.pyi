@@ -1082,13 +1082,13 @@ def is_cubql_available(*args: Any, **keywords: Any) -> Any:
 def tid() -> Any:
     """`tid() -> int | tuple[int, ...]`
 
-    The index of this thread: one int, or as many as names take it.
+    The index of this thread. `i = tid()` is one int; `i, j = tid()` are two.
     """
 
 def static(expression: Any) -> Any:
     """`static(expression) -> constant`
 
-    Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.
+    Evaluate an expression in Python while the kernel is compiled. It may use variables of unrolled loops.
     """
 
 def len(x: Any) -> int:
@@ -1100,146 +1100,150 @@ def len(x: Any) -> int:
 def type(x: float | _Vec | _Mat) -> Any:
     """`type(x: Scalar | Vec | Mat) -> type`
 
-    The type of a value, to make others of it.
+    The type of `x`. You can call it: `type(x)(1)` is 1 in that type.
     """
 
 def atomic_add(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_add(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically adds `value` to an element; returns the old value.
+    Add `value` to an element, atomically. Returns the old value.
     """
 
 def atomic_sub(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_sub(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically subtracts `value` from an element; returns the old value.
+    Subtract `value` from an element, atomically. Returns the old value.
     """
 
 def atomic_min(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_min(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by the smaller of it and `value`; a NaN is left out; returns the old value.
+    Replace an element by the smaller of it and `value`, or by the number if one is NaN, atomically. Returns the old
+    value.
     """
 
 def atomic_max(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_max(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by the larger of it and `value`; a NaN is left out; returns the old value.
+    Replace an element by the larger of it and `value`, or by the number if one is NaN, atomically. Returns the old
+    value.
     """
 
 def atomic_exch(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_exch(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by `value`; returns the old value.
+    Replace an element by `value`, atomically. Returns the old value.
     """
 
 def atomic_cas(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_cas(arr: Array, i: Int, ..., compare: Any, value: Any) -> Any`
 
-    Atomically replaces an element by `value` if it equals `compare`; returns the old value.
+    Replace an element by `value` if it equals `compare`, atomically. Returns the old value.
     """
 
 def atomic_and(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_and(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by its bitwise and with `value`; returns the old value.
+    Replace an element by its bitwise and with `value`, atomically. Returns the old value.
     """
 
 def atomic_or(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_or(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by its bitwise or with `value`; returns the old value.
+    Replace an element by its bitwise or with `value`, atomically. Returns the old value.
     """
 
 def atomic_xor(arr: Any, *args: Any, **keywords: Any) -> Any:
     """`atomic_xor(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by its bitwise exclusive or with `value`; returns the old value.
+    Replace an element by its bitwise exclusive or with `value`, atomically. Returns the old value.
     """
 
 def grad(f: Any) -> Any:
     """`grad(f: Function) -> Function`
 
-    The gradient of a function that returns a float: a function of the same arguments that gives the derivative by
-    each (a tuple, if there are several); of integers it is 0.
+    The gradient of a `@func` that returns a float. `grad(f)(x, y)` is a tuple of the derivatives with respect to
+    `x` and to `y`. With one argument it is the derivative itself. The derivative with respect to an integer is 0.
     """
 
 def tile_map(op: Any, a: Any, *args: Any) -> Any:
     """`tile_map(op: Callable, a: Tile, *args: Any) -> Tile`
 
-    A tile of `op(a[i], ...)` at each place; arguments that are no tiles are the same at all places.
+    Apply `op` to each element: `op(a[i], b[i], ...)`. An argument that is not a tile is the same in every call.
     """
 
 def tile_reduce(op: Any, a: Any, axis: int = ...) -> Any:
     """`tile_reduce(op: Callable, a: Tile, axis: int = None) -> Tile`
 
-    A tile of one element, `op(... op(op(a[0], a[1]), a[2]) ...)`; with `axis`, of all that differ only along it.
+    Combine all elements into a tile of one element: `op(op(a[0], a[1]), a[2])` and so on. With `axis`, combine
+    along that axis only.
     """
 
 def tile_sum(a: Any, axis: int = ...) -> Any:
     """`tile_sum(a: Tile, axis: int = None) -> Tile`
 
-    A tile of one element, the sum of all; with `axis`, of those that differ only along it.
+    The sum of all elements, as a tile of one element. With `axis`, sums along that axis.
     """
 
 def tile_min(a: Any) -> Any:
     """`tile_min(a: Tile) -> Tile`
 
-    A tile of one element, the smallest one.
+    The smallest element, as a tile of one element.
     """
 
 def tile_max(a: Any) -> Any:
     """`tile_max(a: Tile) -> Tile`
 
-    A tile of one element, the largest one.
+    The largest element, as a tile of one element.
     """
 
 def tile_argmin(a: Any) -> Any:
     """`tile_argmin(a: Tile) -> Tile`
 
-    A tile of one int: where the first smallest element is, in row-major order.
+    The index of the first smallest element in row-major order, as a tile of one int.
     """
 
 def tile_argmax(a: Any) -> Any:
     """`tile_argmax(a: Tile) -> Tile`
 
-    A tile of one int: where the first largest element is, in row-major order.
+    The index of the first largest element in row-major order, as a tile of one int.
     """
 
 def tile_dot(a: Any, b: Any) -> Any:
     """`tile_dot(a: Tile, b: Tile) -> Tile`
 
-    A tile of one element, the sum of the products of elements; of vectors `dot`, of matrices `ddot`.
+    The sum of the products of corresponding elements, as a tile of one element. Vectors are multiplied by `dot`,
+    matrices by `ddot`.
     """
 
 def tile_axpy(alpha: Any, src: Any, dest: Any) -> None:
     """`tile_axpy(alpha: Any, src: Tile, dest: Tile)`
 
-    `dest += alpha * src`, in place.
+    Add `alpha * src` to `dest`, in place.
     """
 
 def tile_scan_inclusive(a: Any) -> Any:
     """`tile_scan_inclusive(a: Tile) -> Tile`
 
-    Sums of the elements up to each one, in row-major order.
+    Running sums in row-major order: element k is the sum up to and including k.
     """
 
 def tile_scan_exclusive(a: Any) -> Any:
     """`tile_scan_exclusive(a: Tile) -> Tile`
 
-    Sums of the elements before each one, in row-major order.
+    Running sums in row-major order: element k is the sum before k.
     """
 
 def tile_scan_min_inclusive(a: Any) -> Any:
     """`tile_scan_min_inclusive(a: Tile) -> Tile`
 
-    The smallest element up to each one, in row-major order.
+    Running minima in row-major order, each including its element.
     """
 
 def tile_scan_max_inclusive(a: Any) -> Any:
     """`tile_scan_max_inclusive(a: Tile) -> Tile`
 
-    The largest element up to each one, in row-major order.
+    Running maxima in row-major order, each including its element.
     """
 
 def tile_zeros(shape: Any, *args: Any, **keywords: Any) -> Any:
@@ -1251,7 +1255,7 @@ def tile_zeros(shape: Any, *args: Any, **keywords: Any) -> Any:
 def tile_empty(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
 
-    A tile to be filled. It contains zeros.
+    A tile that you will fill. It is zero until then.
     """
 
 def tile_ones(shape: Any, *args: Any, **keywords: Any) -> Any:
@@ -1263,177 +1267,180 @@ def tile_ones(shape: Any, *args: Any, **keywords: Any) -> Any:
 def tile_full(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_full(shape: int | tuple[int, ...], value: Any, dtype: type = None, storage: str = "register") -> Tile`
 
-    A tile of one value.
+    A tile in which every element is `value`.
     """
 
 def tile_from_thread(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile`
 
-    A tile of this thread's value: a block is one thread, so `thread_idx` must be 0.
+    A tile in which every element is this thread's `value`. A block is one thread, so `thread_idx` must be 0.
     """
 
 def tile_arange(*args: int, dtype: Any = ..., storage: str = ...) -> Any:
     """`tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile`
 
-    A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which
-    are known before the kernel runs.
+    A tile of `start, start + step, ...`, ending before `stop`. Pass `(stop)`, `(start, stop)` or `(start, stop,
+    step)`, as constants of the kernel.
     """
 
 def block_dim() -> int:
     """`block_dim() -> int`
 
-    The number of threads of the launch that work on a tile: 1.
+    The number of threads that share a tile. It is always 1.
     """
 
 def tile(x: Any, preserve_type: Any = ...) -> Any:
     """`tile(x: Any, preserve_type: bool = False) -> Tile`
 
-    A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of
-    shape (n, 1), of a matrix (m, n, 1); with `preserve_type`, of shape (1,).
+    A tile of this thread's value, because a block is one thread. A number gives shape (1,), a vector of n
+    components (n, 1), an m x n matrix (m, n, 1). With `preserve_type` the shape is always (1,).
     """
 
 def untile(a: Any) -> Any:
     """`untile(a: Tile) -> Any`
 
-    The value that `tile` made the tile of.
+    The value of which `tile` made the tile.
     """
 
 def tile_randi(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_randi(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
 
-    A tile of random integers, from min to max - 1 if these are given, drawn one after the other from the state
-    `rng`, which stays as it is.
+    A tile of random integers, from `min` to `max - 1` if you pass these. They are drawn in order from the state
+    `rng`, which does not advance.
     """
 
 def tile_randf(shape: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_randf(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
 
-    A tile of random numbers from 0 to 1, or from min to max, drawn one after the other from the state `rng`, which
-    stays as it is.
+    A tile of random numbers from 0 to 1, or from `min` to `max`. They are drawn in order from the state `rng`,
+    which does not advance.
     """
 
 def tile_transpose(a: Any) -> Any:
     """`tile_transpose(a: Tile) -> Tile`
 
-    The tile of two axes with its axes exchanged.
+    A tile of two axes with the axes exchanged.
     """
 
 def tile_broadcast(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_broadcast(a: Tile, shape: tuple[int, ...]) -> Tile`
 
-    The tile repeated along axes where its extent is 1, or that it does not have, by NumPy's rules.
+    Repeat a tile along axes where its extent is 1, and along new leading axes, by NumPy's rules.
     """
 
 def tile_squeeze(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_squeeze(t: Tile, axis: int | tuple[int, ...] = None) -> Tile`
 
-    The tile without axes of extent 1: those that `axis` names, or all.
+    Drop axes of extent 1: those in `axis`, or all of them.
     """
 
 def tile_reshape(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_reshape(t: Tile, shape: tuple[int, ...]) -> Tile`
 
-    The same elements in row-major order, in another shape; one extent may be -1.
+    The same elements in row-major order, in another shape. One extent may be -1.
     """
 
 def tile_view(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_view(t: Tile, offset: int | tuple[int, ...], shape: int | tuple[int, ...] = None) -> Tile`
 
-    A part of a tile, from `offset` on: of a shape, or all that is left after an index for each of the first axes.
+    The part of a tile that begins at `offset` and has the shape `shape`. Without `shape`, `offset` has an index for
+    each of the first axes, and the part has the remaining axes.
     """
 
 def tile_slice_indexed(t: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_slice_indexed(t: Tile, indices: tuple[Any, ...]) -> Tile`
 
-    `t[indices]`, of a tile of integers for one axis: a copy of the elements that they name.
+    A copy of the elements `t[indices]`, where one of the indices is a tile of integers.
     """
 
 def tile_assign(dst: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)`
 
-    Stores a tile in another one, from `offset` on; by default from its first element.
+    Store `src` in `dst`, from `offset` on; without `offset`, from the first element on.
     """
 
 def tile_astype(t: Any, dtype: Any) -> Any:
     """`tile_astype(t: Tile, dtype: type) -> Tile`
 
-    A tile of the elements converted to another type.
+    Convert each element to another type.
     """
 
 def tile_extract(a: Any, *indices: int) -> Any:
     """`tile_extract(a: Tile, *indices: int) -> Any`
 
-    An element of a tile, `a[i, j]`. For a tile of vectors, one more index gives a component.
+    The element `a[i, j]`. In a tile of vectors, one more index selects a component.
     """
 
 def tile_scatter_add(a: Any, *indices_value_has_value: Any, atomic: Any = ...) -> None:
     """`tile_scatter_add(a: Tile, *indices_value_has_value: Any, atomic: bool = True)`
 
-    Adds a value to an element, `a[i, j] += value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
+    Do `a[i, j] += value` if `has_value` is true. The arguments are `(a, i, j, value, has_value)`.
     """
 
 def tile_scatter_masked(a: Any, *indices_value_has_value: Any) -> None:
     """`tile_scatter_masked(a: Tile, *indices_value_has_value: Any)`
 
-    Stores a value in an element, `a[i, j] = value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
+    Do `a[i, j] = value` if `has_value` is true. The arguments are `(a, i, j, value, has_value)`.
     """
 
 def tile_matmul(a: Any, b: Any, out: Any = ..., alpha: float = ..., beta: float = ..., precision: str = ...) -> Any:
     """`tile_matmul(a: Tile, b: Tile, out: Tile = None, alpha: Float = 1.0, beta: Float = 1.0, precision: str = "default") -> Tile`
 
-    The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile `alpha * a @
-    b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where that is
-    half. `precision="tf32"` has no effect: products of float32 stay in float32.
+    The product of two tiles. With `out`, do `out = alpha * a @ b + beta * out` in place; without, return `alpha * a
+    @ b`. Elements that are vectors of two floats are complex numbers. Sums have the type of the result; those of
+    half types are in float32. `precision="tf32"` has no effect: products of float32 stay in float32.
     """
 
 def tile_cholesky(A: Any, fill_mode: str = ...) -> Any:
     """`tile_cholesky(A: Tile, fill_mode: str = "lower") -> Tile`
 
-    The lower triangular L of A = L L^T of a symmetric positive definite A, of which the lower triangle is read;
-    with `fill_mode="upper"` U of A = U^T U, of the upper one. The other triangle is zero. NaN where A is not
-    positive definite. (Golub and Van Loan, Matrix Computations, 4.2.)
+    The Cholesky factor of a symmetric positive definite A: the lower triangular L with A = L L^T. Only the lower
+    triangle of A is read. With `fill_mode="upper"` it is U with A = U^T U, from the upper triangle. The other
+    triangle of the result is zero. If A is not positive definite, there are NaNs in it. (Golub and Van Loan, Matrix
+    Computations, 4.2.)
     """
 
 def tile_cholesky_inplace(A: Any, fill_mode: str = ...) -> None:
     """`tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")`
 
-    As `tile_cholesky`, in place of A, the other triangle zero.
+    Like `tile_cholesky`, but overwrite A with the factor, and its other triangle with zeros.
     """
 
 def tile_cholesky_solve(L: Any, y: Any, fill_mode: str = ...) -> Any:
     """`tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile`
 
-    The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or right-hand sides as columns.
+    The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or one column for each right-hand
+    side.
     """
 
 def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: str = ...) -> None:
     """`tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")`
 
-    As `tile_cholesky_solve`, in place of y.
+    Like `tile_cholesky_solve`, but overwrite y with the solution.
     """
 
 def tile_lower_solve(L: Any, y: Any) -> Any:
     """`tile_lower_solve(L: Tile, y: Tile) -> Tile`
 
-    The solution x of L x = y, for a lower triangular L. y has one axis, or right-hand sides as columns.
+    The solution x of L x = y, for a lower triangular L. y has one axis, or one column for each right-hand side.
     """
 
 def tile_lower_solve_inplace(L: Any, y: Any) -> None:
     """`tile_lower_solve_inplace(L: Tile, y: Tile)`
 
-    As `tile_lower_solve`, in place of y.
+    Like `tile_lower_solve`, but overwrite y with the solution.
     """
 
 def tile_upper_solve(U: Any, z: Any) -> Any:
     """`tile_upper_solve(U: Tile, z: Tile) -> Tile`
 
-    The solution x of U x = z, for an upper triangular U. z has one axis, or right-hand sides as columns.
+    The solution x of U x = z, for an upper triangular U. z has one axis, or one column for each right-hand side.
     """
 
 def tile_upper_solve_inplace(U: Any, z: Any) -> None:
     """`tile_upper_solve_inplace(U: Tile, z: Tile)`
 
-    As `tile_upper_solve`, in place of z.
+    Like `tile_upper_solve`, but overwrite z with the solution.
     """
 
 def tile_diag_add(a: Any, d: Any) -> Any:
@@ -1445,55 +1452,55 @@ def tile_diag_add(a: Any, d: Any) -> Any:
 def tile_fft(inout: Any) -> None:
     """`tile_fft(inout: Tile)`
 
-    The discrete Fourier transform along the last axis, in place, of a tile of vectors (re, im).
+    The discrete Fourier transform along the last axis, in place. Elements are vectors (real, imaginary).
     """
 
 def tile_ifft(inout: Any) -> None:
     """`tile_ifft(inout: Tile)`
 
-    The inverse of `tile_fft` but for the factor 1/n, as in Warp, in place.
+    The inverse of `tile_fft`, in place, without the factor 1/n, as in Warp.
     """
 
 def tile_sort(keys: Any, values: Any) -> None:
     """`tile_sort(keys: Tile, values: Tile)`
 
-    Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.
+    Sort both tiles by `keys`, in row-major order and in place. The sort is stable, and NaNs come last.
     """
 
 def tile_load(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_load(a: Array, shape: int | tuple[int, ...], offset: int | tuple[int, ...] = None, storage: str = "register", bounds_check: bool = True, aligned: bool = False) -> Tile`
 
-    A tile of the elements of an array from `offset` on; zeros where the array has none.
+    A tile of the elements of an array from `offset` on. Elements outside the array are 0.
     """
 
 def tile_load_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None, offset: int | tuple[int, ...] = None, axis: int = 0, storage: str = "register") -> Tile`
 
-    As `tile_load`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    Like `tile_load`, but along `axis` read at `offset + indices[k]`, not at `offset + k`.
     """
 
 def tile_store(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True, aligned: bool = False)`
 
-    Stores a tile in an array from `offset` on; elements outside of the array are dropped.
+    Store a tile in an array from `offset` on. Elements outside the array are dropped.
     """
 
 def tile_store_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_store_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0)`
 
-    As `tile_store`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    Like `tile_store`, but along `axis` write at `offset + indices[k]`, not at `offset + k`.
     """
 
 def tile_atomic_add(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile`
 
-    Adds a tile atomically to an array from `offset` on. Returns a tile of the old elements.
+    Add a tile to an array from `offset` on, atomically. Returns a tile of the old elements.
     """
 
 def tile_atomic_add_indexed(a: Any, *args: Any, **keywords: Any) -> Any:
     """`tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0) -> Tile`
 
-    As `tile_atomic_add`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    Like `tile_atomic_add`, but along `axis` add at `offset + indices[k]`, not at `offset + k`.
     """
 
 def tile_stack(capacity: int, dtype: Any) -> Any:
@@ -1505,13 +1512,13 @@ def tile_stack(capacity: int, dtype: Any) -> Any:
 def tile_stack_push(s: Any, value: Any, has_value: Any) -> int:
     """`tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int`
 
-    Puts a value on a stack, if `has_value` is true and there is room. Returns its place, else -1.
+    Push a value if `has_value` is true and the stack is not full. Returns its index, or -1.
     """
 
 def tile_stack_pop(s: Any) -> Tuple[Any, int]:
     """`tile_stack_pop(s: TileStack) -> tuple[Any, int]`
 
-    Takes the last value from a stack. Returns it and its place, or zero and -1 if the stack is empty.
+    Pop the last value. Returns it and its index, or zero and -1 if the stack is empty.
     """
 
 def tile_stack_clear(s: Any) -> None:
@@ -1529,34 +1536,34 @@ def tile_stack_count(s: Any) -> int:
 def expect_eq(a: Any, b: Any) -> None:
     """`expect_eq(a: Any, b: Any) -> None`
 
-    Expects two values of one type to be equal. Otherwise the launch fails, as by an assertion, but the thread goes
-    on.
+    Check that two values of one type are equal. Otherwise the launch raises CheckError, as an `assert` does, but
+    the thread goes on.
     """
 
 def expect_neq(a: Any, b: Any) -> None:
     """`expect_neq(a: Any, b: Any) -> None`
 
-    Expects two values of one type to differ. Otherwise the launch fails, as by an assertion, but the thread goes
-    on.
+    Check that two values of one type differ. Otherwise the launch raises CheckError, as an `assert` does, but the
+    thread goes on.
     """
 
 def expect_near(a: Any, b: Any, tolerance: float = ...) -> None:
     """`expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None`
 
-    Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing. Otherwise the
-    launch fails, as by an assertion, but the thread goes on.
+    Check that all components of two values differ by at most `tolerance`. A NaN fails. Otherwise the launch raises
+    CheckError, as an `assert` does, but the thread goes on.
     """
 
 def print(*values: Any, sep: str = ..., end: str = ...) -> None:
     """`print(*values: Any, sep: str = " ", end: str = "\n") -> None`
 
-    Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.
+    Print values in Warp's format, or an f-string. Lines of different threads never mix.
     """
 
 def printf(fmt: str, *values: float) -> None:
     """`printf(fmt: str, *values: Scalar) -> None`
 
-    Prints values in a format of C, which must be right for their types.
+    Print values in a format of C. jaxwarp refuses a format that does not fit their types.
     """
 
 def add(a: Any, b: Any) -> Any:
@@ -1581,26 +1588,27 @@ def mul(a: Any, b: Any) -> Any:
 def div(a: Any, b: Any) -> Any:
     """`div(a: Any, b: Any) -> Any`
 
-    The operator `a / b`. The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0.
+    The operator `a / b`. The quotient. Integers are rounded toward zero, as in C++; an integer divided by 0 gives
+    0.
     """
 
 def floordiv(a: Any, b: Any) -> Any:
     """`floordiv(a: Any, b: Any) -> Any`
 
-    The operator `a // b`. floor(a / b), also of integers, as in Python; of these 0 if the divisor is 0.
+    The operator `a // b`. floor(a / b), for integers too, as in Python; an integer divided by 0 gives 0.
     """
 
 def mod(a: Any, b: Any) -> Any:
     """`mod(a: Any, b: Any) -> Any`
 
-    The operator `a % b`. The remainder with the sign of the dividend, as C++ % and fmod. Of integers: 0 if the
+    The operator `a % b`. The remainder with the sign of the dividend, as % and fmod of C++; for integers, 0 if the
     divisor is 0.
     """
 
 def div_approx(a: Any, b: Any) -> Any:
     """`div_approx(a: Any, b: Any) -> Any`
 
-    `a / b` of floats. Nothing is approximated: derivatives and devices agree to the last digits.
+    The quotient `a / b` of floats. In spite of its name it is not approximate: it is the same on every device.
     """
 
 def neg(x: _T) -> _T:
@@ -1612,7 +1620,7 @@ def neg(x: _T) -> _T:
 def pos(x: _T) -> _T:
     """`pos(x: Any) -> Any`
 
-    The operator `+x`: x itself.
+    The operator `+x`, which is x itself.
     """
 
 def abs(x: _T) -> _T:
@@ -1642,70 +1650,72 @@ def step(x: float) -> Any:
 def frac(x: float) -> float:
     """`frac(x: Float) -> Float`
 
-    The fraction x - trunc(x); it has the sign of x.
+    The fraction x - trunc(x). It has the sign of x.
     """
 
 def degrees(x: float) -> float:
     """`degrees(x: Float) -> Float`
 
-    Radians in degrees.
+    Convert radians to degrees.
     """
 
 def radians(x: float) -> float:
     """`radians(x: Float) -> Float`
 
-    Degrees in radians.
+    Convert degrees to radians.
     """
 
 @_overload
 def min(a: _T, b: _T, *others: _T) -> _T:
     """`min(a: Any, b: Any, ...) -> Any`
 
-    `a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
-    NaNs.
+    `a if a < b else b` for numbers, and per component for vectors. With more arguments, from left to right.
+    `min(v)` of one vector is its smallest component; NaNs are ignored there.
     """
 
 @_overload
 def min(a: _Value) -> Any:
     """`min(a: Any, b: Any, ...) -> Any`
 
-    `a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
-    NaNs.
+    `a if a < b else b` for numbers, and per component for vectors. With more arguments, from left to right.
+    `min(v)` of one vector is its smallest component; NaNs are ignored there.
     """
 
 @_overload
 def max(a: _T, b: _T, *others: _T) -> _T:
     """`max(a: Any, b: Any, ...) -> Any`
 
-    `a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
-    NaNs.
+    `a if a > b else b` for numbers, and per component for vectors. With more arguments, from left to right.
+    `max(v)` of one vector is its largest component; NaNs are ignored there.
     """
 
 @_overload
 def max(a: _Value) -> Any:
     """`max(a: Any, b: Any, ...) -> Any`
 
-    `a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
-    NaNs.
+    `a if a > b else b` for numbers, and per component for vectors. With more arguments, from left to right.
+    `max(v)` of one vector is its largest component; NaNs are ignored there.
     """
 
 def argmin(a: _VecT) -> int:
     """`argmin(a: Vec) -> uint32`
 
-    The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
+    The index of the smallest component, and the first of equal ones. A NaN is ignored. If all are NaN, the index is
+    0.
     """
 
 def argmax(a: _VecT) -> int:
     """`argmax(a: Vec) -> uint32`
 
-    The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
+    The index of the largest component, and the first of equal ones. A NaN is ignored. If all are NaN, the index is
+    0.
     """
 
 def clamp(x: _T, low: _T, high: _T) -> _T:
     """`clamp(x: Any, low: Any, high: Any) -> Any`
 
-    x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
-    min and max: where x equals low, x moves; where it equals high, high does, as in Warp.
+    x limited to the range from low to high: min(max(low, x), high). Vectors are limited per component. If x equals
+    low, the derivative goes to x. If it equals high, it goes to high, as in Warp.
     """
 
 @_overload
@@ -1713,8 +1723,8 @@ def where(cond: Any, value_if_true: _T, value_if_false: _T) -> _T:
     """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
     `where(arr: bool, value_if_true: Any, value_if_false: Any) -> Any`
 
-    One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
-    evaluated; `a if cond else b` evaluates one.
+    One of two values. They can be numbers, vectors, structs, tiles (copied), parts of one array, or tuples of
+    these. Both are evaluated; `a if cond else b` evaluates only the one that it needs.
     """
 
 @_overload
@@ -1722,14 +1732,14 @@ def where(arr: Any, value_if_true: _T, value_if_false: _T) -> _T:
     """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
     `where(arr: bool, value_if_true: Any, value_if_false: Any) -> Any`
 
-    One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
-    evaluated; `a if cond else b` evaluates one.
+    One of two values. They can be numbers, vectors, structs, tiles (copied), parts of one array, or tuples of
+    these. Both are evaluated; `a if cond else b` evaluates only the one that it needs.
     """
 
 def select(cond: Any, value_if_false: _T, value_if_true: _T) -> _T:
     """`select(cond: bool, value_if_false: Any, value_if_true: Any) -> Any`
 
-    Warp's older spelling of where, with the values in the other order.
+    An older form of `where`, as in Warp. The two values are in the other order.
     """
 
 def lerp(a: _T, b: _T, t: float) -> _T:
@@ -1741,7 +1751,7 @@ def lerp(a: _T, b: _T, t: float) -> _T:
 def smoothstep(a: float, b: float, x: float) -> float:
     """`smoothstep(a: Float, b: Float, x: Float) -> Float`
 
-    0 below a, 1 above b, and t * t * (3 - 2 * t) between, with t the fraction of the way.
+    0 for x below a, 1 for x above b, and t * t * (3 - 2 * t) between, where t = (x - a) / (b - a).
     """
 
 def isnan(a: Any) -> builtins.bool:
@@ -1765,31 +1775,31 @@ def isfinite(a: Any) -> builtins.bool:
 def bit_and(a: int, b: int) -> int:
     """`bit_and(a: Int, b: Int) -> Int`
 
-    The operator `a & b`. a & b.
+    The operator `a & b`. The bits that are 1 in both.
     """
 
 def bit_or(a: int, b: int) -> int:
     """`bit_or(a: Int, b: Int) -> Int`
 
-    The operator `a | b`. a | b.
+    The operator `a | b`. The bits that are 1 in at least one.
     """
 
 def bit_xor(a: int, b: int) -> int:
     """`bit_xor(a: Int, b: Int) -> Int`
 
-    The operator `a ^ b`. a ^ b.
+    The operator `a ^ b`. The bits that differ.
     """
 
 def lshift(a: int, b: int) -> int:
     """`lshift(a: Int, b: Int) -> Int`
 
-    The operator `a << b`. a << n; 0 if n, read as unsigned, is the width or more.
+    The operator `a << b`. a shifted left by b bits; 0 if b, read as unsigned, is the width or more.
     """
 
 def rshift(a: int, b: int) -> int:
     """`rshift(a: Int, b: Int) -> Int`
 
-    The operator `a >> b`. a >> n with the sign of a; 0 (or -1 of a negative a) if n, read as unsigned, is the width
+    The operator `a >> b`. a shifted right by b bits, keeping its sign; 0 or -1 if b, read as unsigned, is the width
     or more.
     """
 
@@ -1802,7 +1812,7 @@ def invert(a: int) -> int:
 def cast(a: float, dtype: Any) -> Any:
     """`cast(a: Scalar, dtype: type) -> Scalar`
 
-    The bits of a, read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
+    The bits of a, read as another type of the same size. To convert the value, call the type: `float64(x)`.
     """
 
 def floor(x: float) -> float:
@@ -1820,19 +1830,19 @@ def ceil(x: float) -> float:
 def trunc(x: float) -> float:
     """`trunc(x: Float) -> Float`
 
-    x without its fraction: toward zero.
+    x rounded toward zero.
     """
 
 def round(x: float) -> float:
     """`round(x: Float) -> Float`
 
-    The nearest whole number; halves away from zero.
+    The nearest whole number. Halves are rounded away from zero.
     """
 
 def rint(x: float) -> float:
     """`rint(x: Float) -> Float`
 
-    The nearest whole number; halves to the even one.
+    The nearest whole number. Halves are rounded to the even one.
     """
 
 def sqrt(x: float) -> float:
@@ -1844,13 +1854,13 @@ def sqrt(x: float) -> float:
 def rsqrt(x: float) -> float:
     """`rsqrt(x: Float) -> Float`
 
-    1 / sqrt(x), each rounded.
+    1 / sqrt(x). The root and the quotient are each rounded.
     """
 
 def cbrt(x: float) -> float:
     """`cbrt(x: Float) -> Float`
 
-    The cube root, of negative numbers too.
+    The cube root. It exists for negative numbers too.
     """
 
 def exp(x: float) -> float:
@@ -1916,13 +1926,15 @@ def tan(x: float) -> float:
 def asin(x: float) -> float:
     """`asin(x: Float) -> Float`
 
-    The arc sine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
+    The arc sine, in radians. Arguments beyond -1 and 1 count as -1 and 1. The derivative is 0 there and at the
+    ends.
     """
 
 def acos(x: float) -> float:
     """`acos(x: Float) -> Float`
 
-    The arc cosine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
+    The arc cosine, in radians. Arguments beyond -1 and 1 count as -1 and 1. The derivative is 0 there and at the
+    ends.
     """
 
 def atan(x: float) -> float:
@@ -1994,7 +2006,7 @@ def erfc(x: float) -> float:
 def pow(x: float, y: float) -> float:
     """`pow(x: Float, y: Float) -> Float`
 
-    a to the power b.
+    The first argument to the power of the second.
     """
 
 def fma(a: float, b: float, c: float) -> float:
@@ -2006,7 +2018,7 @@ def fma(a: float, b: float, c: float) -> float:
 def copysign(x: float, y: float) -> float:
     """`copysign(x: Float, y: Float) -> Float`
 
-    The magnitude of the first argument, with the sign of the second.
+    The magnitude of the first argument with the sign of the second.
     """
 
 def popcount(x: int) -> int:
@@ -2018,25 +2030,25 @@ def popcount(x: int) -> int:
 def clz(x: int) -> int:
     """`clz(x: Int) -> Int`
 
-    The number of zero bits above the highest 1; the width for 0.
+    The number of zero bits above the highest 1. For 0 it is the width.
     """
 
 def ctz(x: int) -> int:
     """`ctz(x: Int) -> Int`
 
-    The number of zero bits below the lowest 1; the width for 0.
+    The number of zero bits below the lowest 1. For 0 it is the width.
     """
 
 def vector(*components: float, length: int = ..., dtype: Any = ...) -> Any:
     """`vector(*components: Scalar, length: int = ..., dtype: type = ...) -> Vec`
 
-    A vector of the components; or of one component repeated, or zeros, `length` times.
+    A vector of the given components. With `length`, one component is repeated, and no component means zeros.
     """
 
 def matrix(*components: float, shape: Any, dtype: Any = ...) -> Any:
     """`matrix(*components: Scalar, shape: tuple[int, int], dtype: type = ...) -> Mat`
 
-    A matrix of the components, row by row; or of one component repeated, or zeros.
+    A matrix of the given components, row by row. One component is repeated, and no component means zeros.
     """
 
 def identity(n: int, dtype: Any) -> Any:
@@ -2060,20 +2072,20 @@ def matrix_from_cols(*columns: _VecT) -> Any:
 def dot(a: _VecT, b: _VecT) -> Any:
     """`dot(a: Vec, b: Vec) -> Scalar`
 
-    The sum of the products of components; of quaternions too, as length, length_sq and normalize.
+    The sum of the products of corresponding components, of vectors or quaternions.
     """
 
 def cross(a: _Vec3T, b: _Vec3T) -> _Vec3T:
     """`cross(a: Vec3, b: Vec3) -> Vec3`
 
-    The vector product in three dimensions. Products are not contracted: cross(b, a) is -cross(a, b) to the last
-    bit, and cross(a, a) is 0.
+    The cross product of two vectors of 3 components. Its products are not fused with its differences, so cross(b,
+    a) is exactly -cross(a, b), and cross(a, a) is 0.
     """
 
 def length(a: _VecT) -> float:
     """`length(a: Vec) -> Float`
 
-    The Euclidean length. Its derivative at zero is 0.
+    The Euclidean length of a vector or quaternion. Its derivative at zero is 0.
     """
 
 def length_sq(a: _VecT) -> Any:
@@ -2085,7 +2097,7 @@ def length_sq(a: _VecT) -> Any:
 def norm_l1(v: _VecT) -> float:
     """`norm_l1(v: Vec) -> Float`
 
-    The sum of the components' magnitudes.
+    The sum of the absolute values of the components.
     """
 
 def norm_l2(v: _VecT) -> float:
@@ -2097,7 +2109,7 @@ def norm_l2(v: _VecT) -> float:
 def norm_huber(v: _VecT, delta: float = ...) -> float:
     """`norm_huber(v: Vec, delta: Float = 1.0) -> Float`
 
-    Half the square of the length up to delta, and linear beyond.
+    Half the squared length up to a length of delta, and linear beyond: delta * (length - delta / 2).
     """
 
 def norm_pseudo_huber(v: _VecT, delta: float = ...) -> float:
@@ -2109,7 +2121,8 @@ def norm_pseudo_huber(v: _VecT, delta: float = ...) -> float:
 def normalize(a: _VecT) -> _VecT:
     """`normalize(a: Vec) -> Vec`
 
-    The vector of length 1 in the same direction; zero for the zero vector, no rotation for the zero quaternion.
+    The vector of length 1 in the same direction. The zero vector stays zero; the zero quaternion becomes the
+    identity.
     """
 
 def smooth_normalize(v: _VecT, delta: float = ...) -> _VecT:
@@ -2121,7 +2134,7 @@ def smooth_normalize(v: _VecT, delta: float = ...) -> _VecT:
 def outer(a: _VecT, b: _VecT) -> Any:
     """`outer(a: Vec, b: Vec) -> Mat`
 
-    The matrix of all products a[i] * b[j].
+    The matrix of the products a[i] * b[j].
     """
 
 def skew(vec: _Vec3T) -> Any:
@@ -2151,22 +2164,22 @@ def transpose(a: _MatT) -> _MatT:
 def determinant(a: _MatT) -> Any:
     """`determinant(a: Mat) -> Scalar`
 
-    The determinant of a square matrix of up to 4 rows. Products are not contracted, so that equal ones cancel: it
-    is 0 of a row or column of zeros; of 2 rows if both products are equal; of 3 if the last two rows, or two
-    columns, are equal; of 4 if the first or the last two rows are. Of other singular matrices it is 0 to within
-    rounding.
+    The determinant of a square matrix of up to 4 rows. Products are not fused with differences, so equal products
+    cancel exactly. It is therefore exactly 0 for a matrix with a row or column of zeros; with 2 rows, if both
+    products are equal; with 3, if the last two rows, or any two columns, are equal; with 4, if the first two or the
+    last two rows are equal. For other singular matrices it is 0 up to rounding.
     """
 
 def inverse(a: _MatT) -> _MatT:
     """`inverse(a: Mat) -> Mat`
 
-    The inverse of a square matrix of up to 4 rows; zero if the determinant is 0, as `determinant` gives it.
+    The inverse of a square matrix of up to 4 rows. If `determinant` is 0, all elements of the result are 0.
     """
 
 def inverse_approx(a: _MatT) -> _MatT:
     """`inverse_approx(a: Mat) -> Mat`
 
-    The same as inverse.
+    The same as `inverse`.
     """
 
 def trace(a: _MatT) -> Any:
@@ -2190,19 +2203,20 @@ def get_diag(mat: _MatT) -> Any:
 def ddot(a: _MatT, b: _MatT) -> Any:
     """`ddot(a: Mat, b: Mat) -> Scalar`
 
-    The sum of the products of corresponding components.
+    The sum of the products of corresponding components of two matrices.
     """
 
 def quaternion(x: float, y: float, z: float, w: float, dtype: Any = ...) -> Any:
     """`quaternion(x: Float, y: Float, z: Float, w: Float, dtype: type = ...) -> Quat`
 
-    A quaternion of its components; of a vector and w; of another one, converted; or zeros, of type dtype.
+    A quaternion of four components, or of a vector and w. Another quaternion is converted. No component means
+    zeros.
     """
 
 def quat_identity(dtype: Any = ...) -> Any:
     """`quat_identity(dtype: type = float32) -> Quat`
 
-    No rotation: 0, 0, 0, 1.
+    The rotation that turns nothing: (0, 0, 0, 1).
     """
 
 def quat_from_axis_angle(axis: _Vec3T, angle: float) -> Any:
@@ -2216,9 +2230,9 @@ def quat_to_axis_angle(quat: _QuatT) -> Tuple[Any, float]:
     """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
     `quat_to_axis_angle(quat: Quat, axis: Any, angle: Any) -> None`
 
-    The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
-    the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
-    those towards w > 0.
+    The axis and the angle, from 0 to pi, of a rotation. Pass two more variables to assign the results to them. For
+    the identity the axis is zero, and derivatives are 0. Half a turn has two axes; derivatives there are those for
+    w > 0.
     """
 
 @_overload
@@ -2226,41 +2240,42 @@ def quat_to_axis_angle(quat: _QuatT, axis: Any, angle: Any) -> None:
     """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
     `quat_to_axis_angle(quat: Quat, axis: Any, angle: Any) -> None`
 
-    The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
-    the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
-    those towards w > 0.
+    The axis and the angle, from 0 to pi, of a rotation. Pass two more variables to assign the results to them. For
+    the identity the axis is zero, and derivatives are 0. Half a turn has two axes; derivatives there are those for
+    w > 0.
     """
 
 def quat_from_matrix(mat: _Mat33 | _Mat44) -> Any:
     """`quat_from_matrix(mat: Mat33 | Mat44) -> Quat`
 
-    The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
-    where the trace is not negative, else that of a positive largest component.
+    The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. If the trace is not
+    negative, w >= 0. Otherwise the component of largest magnitude is positive.
     """
 
 def quat_inverse(quat: _QuatT) -> _QuatT:
     """`quat_inverse(quat: Quat) -> Quat`
 
-    The conjugate, which is the inverse of a unit quaternion.
+    The conjugate. It is the inverse of a unit quaternion.
     """
 
 def quat_rotate(quat: _QuatT, vec: _Vec3T) -> _Vec3T:
     """`quat_rotate(quat: Quat, vec: Vec3) -> Vec3`
 
-    The vector turned by a unit quaternion.
+    Rotate a vector by a unit quaternion.
     """
 
 def quat_rotate_inv(quat: _QuatT, vec: _Vec3T) -> _Vec3T:
     """`quat_rotate_inv(quat: Quat, vec: Vec3) -> Vec3`
 
-    The vector turned by the inverse of a unit quaternion.
+    Rotate a vector by the inverse of a unit quaternion.
     """
 
 def quat_slerp(a: _QuatT, b: _QuatT, t: float) -> _QuatT:
     """`quat_slerp(a: Quat, b: Quat, t: Float) -> Quat`
 
-    The rotation at the fraction t of the way from a to b, the shorter way, at constant speed. It has its
-    derivatives where a and b are equal, too; where they are half a turn apart there are two ways, and one is taken.
+    The rotation at the fraction t of the shorter way from a to b, at constant speed (spherical linear
+    interpolation). It has derivatives where a and b are equal, too. Half a turn apart there are two ways, and it
+    takes one of them.
     """
 
 def quat_to_matrix(quat: _QuatT) -> Any:
@@ -2272,103 +2287,103 @@ def quat_to_matrix(quat: _QuatT) -> Any:
 def quat_rpy(roll: float, pitch: float, yaw: float) -> Any:
     """`quat_rpy(roll: Float, pitch: Float, yaw: Float) -> Quat`
 
-    The rotation by roll about x, then pitch about y, then yaw about z, the axes being fixed.
+    Rotate by roll about x, then by pitch about y, then by yaw about z. The axes are fixed; angles are in radians.
     """
 
 def quat_to_rpy(q: _QuatT) -> Any:
     """`quat_to_rpy(q: Quat) -> Vec3`
 
-    Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. Where pitch is half of pi, roll and yaw are
-    not unique; derivatives there are not to be used.
+    Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. If pitch is half of pi, roll and yaw are not
+    unique, and their derivatives are meaningless.
     """
 
 def quat_twist(axis: _Vec3T, q: _QuatT) -> _QuatT:
     """`quat_twist(axis: Vec3, q: Quat) -> Quat`
 
-    The part of a rotation that is about a unit axis; what is left is about an axis perpendicular to it. Of half a
-    turn about a perpendicular axis there is none: the identity is given.
+    The part of a rotation that is about a unit axis. The rest is about an axis perpendicular to it. Half a turn
+    about a perpendicular axis has no such part, and gives the identity.
     """
 
 def quat_twist_angle(axis: _Vec3T, q: _QuatT) -> float:
     """`quat_twist_angle(axis: Vec3, q: Quat) -> Float`
 
-    The angle of quat_twist without its sign, 0 to pi where w >= 0. The derivative at 0 is that towards positive
-    angles.
+    The absolute angle of quat_twist, from 0 to pi if w >= 0. The derivative at 0 is that for positive angles.
     """
 
 def quat_twist_angle_signed(axis: _Vec3T, q: _QuatT) -> float:
     """`quat_twist_angle_signed(axis: Vec3, q: Quat) -> Float`
 
-    The angle of quat_twist, -pi to pi where w >= 0, positive counter-clockwise about the axis.
+    The angle of quat_twist, from -pi to pi if w >= 0. It is positive counter-clockwise about the axis.
     """
 
 def quat_from_euler(e: _Vec3T, i: int, j: int, k: int) -> Any:
     """`quat_from_euler(e: Vec3, i: int, j: int, k: int) -> Quat`
 
-    The rotation by e[i] about axis i, then e[j] about j, then e[k] about k; axes are fixed, and 0, 1 or 2.
+    Rotate by e[i] about axis i, then by e[j] about j, then by e[k] about k. The axes are fixed, numbered 0, 1 and
+    2; angles are in radians.
     """
 
 def quat_to_euler(q: _QuatT, i: int, j: int, k: int) -> Any:
     """`quat_to_euler(q: Quat, i: int, j: int, k: int) -> Vec3`
 
-    The angles about fixed axes, by axis: the inverse of quat_from_euler where i, j and k differ. Where i is k, the
-    third angle is in the place of the axis that is not named. In gimbal lock the first angle is 0, and derivatives
-    are not to be used. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)
+    The angles about fixed axes, ordered by axis. If i, j and k differ, it is the inverse of quat_from_euler. If i
+    is k, the third angle takes the place of the axis that is not named. In gimbal lock the first angle is 0, and
+    derivatives are meaningless. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)
     """
 
 def transformation(p: _Vec3T, q: _QuatT, dtype: Any = ...) -> Any:
     """`transformation(p: Vec3, q: Quat, dtype: type = ...) -> Transform`
 
-    A transform of a translation and a rotation (none if it is left out), of 7 components, of another one,
-    converted; or zeros, of type dtype.
+    A transform of a translation and a rotation, or of 7 components. Without a rotation, it is the identity. Another
+    transform is converted. No component means zeros.
     """
 
 def transform_identity(dtype: Any = ...) -> Any:
     """`transform_identity(dtype: type = float32) -> Transform`
 
-    No motion: the translation 0, the rotation 0, 0, 0, 1.
+    The transform that moves nothing: translation 0, rotation (0, 0, 0, 1).
     """
 
 def transform_get_translation(xform: _TransformT) -> Any:
     """`transform_get_translation(xform: Transform) -> Vec3`
 
-    The translation: xform.p.
+    The translation `xform.p`.
     """
 
 def transform_get_rotation(xform: _TransformT) -> Any:
     """`transform_get_rotation(xform: Transform) -> Quat`
 
-    The rotation: xform.q.
+    The rotation `xform.q`.
     """
 
 def transform_set_translation(xform: _TransformT, p: _Vec3T) -> None:
     """`transform_set_translation(xform: Transform, p: Vec3) -> None`
 
-    Assigns to xform.p.
+    Do `xform.p = p`.
     """
 
 def transform_set_rotation(xform: _TransformT, q: _QuatT) -> None:
     """`transform_set_rotation(xform: Transform, q: Quat) -> None`
 
-    Assigns to xform.q.
+    Do `xform.q = q`.
     """
 
 def transform_set_translation_copy(xform: _TransformT, p: _Vec3T) -> _TransformT:
     """`transform_set_translation_copy(xform: Transform, p: Vec3) -> Transform`
 
-    The transform with another translation.
+    A copy of the transform with another translation.
     """
 
 def transform_set_rotation_copy(xform: _TransformT, q: _QuatT) -> _TransformT:
     """`transform_set_rotation_copy(xform: Transform, q: Quat) -> Transform`
 
-    The transform with another rotation.
+    A copy of the transform with another rotation.
     """
 
 def transform_multiply(a: _TransformT, b: _TransformT) -> _TransformT:
     """`transform_multiply(a: Transform, b: Transform) -> Transform`
 
-    The motion b, and then a: a * b.
+    The product a * b, which moves by b and then by a.
     """
 
 @_overload
@@ -2376,7 +2391,7 @@ def transform_point(xform: _Transform | _Mat44, point: _Vec3T) -> _Vec3T:
     """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
     `transform_point(mat: Transform | Mat44, point: Vec3) -> Vec3`
 
-    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
+    Rotate a point, then translate it. A matrix of 4 rows is multiplied by (point, 1).
     """
 
 @_overload
@@ -2384,7 +2399,7 @@ def transform_point(mat: _Transform | _Mat44, point: _Vec3T) -> _Vec3T:
     """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
     `transform_point(mat: Transform | Mat44, point: Vec3) -> Vec3`
 
-    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
+    Rotate a point, then translate it. A matrix of 4 rows is multiplied by (point, 1).
     """
 
 @_overload
@@ -2392,7 +2407,7 @@ def transform_vector(xform: _Transform | _Mat44, vec: _Vec3T) -> _Vec3T:
     """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
     `transform_vector(mat: Transform | Mat44, vec: Vec3) -> Vec3`
 
-    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    Rotate a vector, without the translation. A matrix of 4 rows is multiplied by (vec, 0).
     """
 
 @_overload
@@ -2400,55 +2415,55 @@ def transform_vector(mat: _Transform | _Mat44, vec: _Vec3T) -> _Vec3T:
     """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
     `transform_vector(mat: Transform | Mat44, vec: Vec3) -> Vec3`
 
-    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    Rotate a vector, without the translation. A matrix of 4 rows is multiplied by (vec, 0).
     """
 
 def transform_inverse(xform: _TransformT) -> _TransformT:
     """`transform_inverse(xform: Transform) -> Transform`
 
-    The motion back; the rotation must be a unit quaternion.
+    The inverse of a transform whose rotation is a unit quaternion.
     """
 
 def transform_from_matrix(mat: _Mat44T) -> Any:
     """`transform_from_matrix(mat: Mat44) -> Transform`
 
-    The translation in the last column, and the rotation of the upper left part.
+    The transform of a matrix: its last column is the translation, its upper left part the rotation.
     """
 
 def transform_to_matrix(xform: _TransformT) -> Any:
     """`transform_to_matrix(xform: Transform) -> Mat44`
 
-    The matrix that moves points, with the translation in its last column.
+    The matrix that does the same to points. Its last column is the translation.
     """
 
 def transform_compose(position: _Vec3T, rotation: _QuatT, scale: _Vec3T) -> Any:
     """`transform_compose(position: Vec3, rotation: Quat, scale: Vec3) -> Mat44`
 
-    The matrix that scales along the axes, turns, and then moves points.
+    The matrix that scales points along the axes, rotates them, then translates them.
     """
 
 def transform_decompose(m: _Mat44T) -> Tuple[Any, Any, Any]:
     """`transform_decompose(m: Mat44) -> tuple[Vec3, Quat, Vec3]`
 
-    The position, rotation and scale that transform_compose makes a matrix of; scales are positive.
+    The position, rotation and scale of a matrix made by transform_compose. The scales are positive.
     """
 
 def spatial_dot(a: _Vec6T, b: _Vec6T) -> float:
     """`spatial_dot(a: Vec6, b: Vec6) -> Float`
 
-    The sum of the products of components: the power of a wrench along a twist.
+    The sum of the products of corresponding components. For a wrench and a twist it is the power.
     """
 
 def spatial_cross(a: _Vec6T, b: _Vec6T) -> _Vec6T:
     """`spatial_cross(a: Vec6, b: Vec6) -> Vec6`
 
-    The cross product of two twists: (w x w', v x w' + w x v').
+    The cross product of two twists (w, v) and (w', v'): (w x w', v x w' + w x v').
     """
 
 def spatial_cross_dual(a: _Vec6T, b: _Vec6T) -> _Vec6T:
     """`spatial_cross_dual(a: Vec6, b: Vec6) -> Vec6`
 
-    The cross product of a twist and a wrench: (w x t + v x f, w x f).
+    The cross product of a twist (w, v) and a wrench (t, f): (w x t + v x f, w x f).
     """
 
 def spatial_top(svec: _Vec6T) -> Any:
@@ -2466,25 +2481,25 @@ def spatial_bottom(svec: _Vec6T) -> Any:
 def spatial_adjoint(r: _Mat33T, s: _Mat33T) -> Any:
     """`spatial_adjoint(r: Mat33, s: Mat33) -> Mat66`
 
-    The matrix of blocks [[r, 0], [s, r]]; with s = skew(p) r it maps twists by a motion.
+    The matrix of blocks [[r, 0], [s, r]]. With s = skew(p) * r it maps twists by the transform (p, r).
     """
 
 def velocity_at_point(qd: _Vec6T, r: _Vec3T) -> _Vec3T:
     """`velocity_at_point(qd: Vec6, r: Vec3) -> Vec3`
 
-    The linear velocity of a point at r of what moves with a twist: v + w x r.
+    The linear velocity v + w x r of the point at r of a body whose twist is qd = (w, v).
     """
 
 def transform_twist(t: _TransformT, x: _Vec6T) -> _Vec6T:
     """`transform_twist(t: Transform, x: Vec6) -> Vec6`
 
-    A twist in the frame that the transform leads to: (R w, R v + p x R w).
+    Express a twist x = (w, v) in the frame that t maps to: (R w, R v + p x R w).
     """
 
 def transform_wrench(t: _TransformT, x: _Vec6T) -> _Vec6T:
     """`transform_wrench(t: Transform, x: Vec6) -> Vec6`
 
-    A wrench in the frame that the transform leads to: (R t + p x R f, R f).
+    Express a wrench x = (t, f) in the frame that t maps to: (R t + p x R f, R f).
     """
 
 @_overload
@@ -2492,9 +2507,9 @@ def svd2(A: _Mat22) -> Tuple[mat22, vec2, mat22]:
     """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
     `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
 
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
-    in a derivative is 0.
+    The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations. The values
+    sigma fall in magnitude. The second one is negative if the determinant is. The vectors of equal values are not
+    unique; the derivative leaves out what would mix them.
     """
 
 @_overload
@@ -2502,9 +2517,9 @@ def svd2(A: _Mat22, U: Any, sigma: Any, V: Any) -> None:
     """`svd2(A: mat22) -> tuple[mat22, vec2, mat22]`
     `svd2(A: mat22, U: ref[mat22], sigma: ref[vec2], V: ref[mat22]) -> None`
 
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
-    in a derivative is 0.
+    The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations. The values
+    sigma fall in magnitude. The second one is negative if the determinant is. The vectors of equal values are not
+    unique; the derivative leaves out what would mix them.
     """
 
 @_overload
@@ -2512,9 +2527,9 @@ def svd3(A: _Mat33) -> Tuple[mat33, vec3, mat33]:
     """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
     `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
 
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
-    a derivative is 0.
+    The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations. The values
+    sigma fall in magnitude. The last one is negative if the determinant is. The vectors of equal values are not
+    unique; the derivative leaves out what would mix them.
     """
 
 @_overload
@@ -2522,9 +2537,9 @@ def svd3(A: _Mat33, U: Any, sigma: Any, V: Any) -> None:
     """`svd3(A: mat33) -> tuple[mat33, vec3, mat33]`
     `svd3(A: mat33, U: ref[mat33], sigma: ref[vec3], V: ref[mat33]) -> None`
 
-    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
-    a derivative is 0.
+    The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations. The values
+    sigma fall in magnitude. The last one is negative if the determinant is. The vectors of equal values are not
+    unique; the derivative leaves out what would mix them.
     """
 
 @_overload
@@ -2532,8 +2547,8 @@ def qr3(A: _Mat33) -> Tuple[mat33, mat33]:
     """`qr3(A: mat33) -> tuple[mat33, mat33]`
     `qr3(A: mat33, Q: ref[mat33], R: ref[mat33]) -> None`
 
-    The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
-    third has the sign of the determinant.
+    The decomposition A = Q * R into a rotation Q and an upper triangular R. The first two diagonal entries of R are
+    not negative. The third has the sign of the determinant.
     """
 
 @_overload
@@ -2541,8 +2556,8 @@ def qr3(A: _Mat33, Q: Any, R: Any) -> None:
     """`qr3(A: mat33) -> tuple[mat33, mat33]`
     `qr3(A: mat33, Q: ref[mat33], R: ref[mat33]) -> None`
 
-    The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
-    third has the sign of the determinant.
+    The decomposition A = Q * R into a rotation Q and an upper triangular R. The first two diagonal entries of R are
+    not negative. The third has the sign of the determinant.
     """
 
 @_overload
@@ -2550,8 +2565,9 @@ def eig3(A: _Mat33) -> Tuple[mat33, vec3]:
     """`eig3(A: mat33) -> tuple[mat33, vec3]`
     `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
 
-    The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
-    values the vectors are not unique: what would mix them in a derivative is 0.
+    The eigenvalues d and eigenvectors of the symmetric part of A, which is Q * diag(d) * transpose(Q). Q is a
+    rotation with the eigenvectors as columns, and the values fall. The vectors of equal values are not unique; the
+    derivative leaves out what would mix them.
     """
 
 @_overload
@@ -2559,34 +2575,36 @@ def eig3(A: _Mat33, Q: Any, d: Any) -> None:
     """`eig3(A: mat33) -> tuple[mat33, vec3]`
     `eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None`
 
-    The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
-    values the vectors are not unique: what would mix them in a derivative is 0.
+    The eigenvalues d and eigenvectors of the symmetric part of A, which is Q * diag(d) * transpose(Q). Q is a
+    rotation with the eigenvectors as columns, and the values fall. The vectors of equal values are not unique; the
+    derivative leaves out what would mix them.
     """
 
 def dense_gemm(m: int, n: int, p: int, t1: int, t2: int, A: Any, B: Any, C: Any) -> None:
     """`dense_gemm(m: int, n: int, p: int, t1: int, t2: int, A: array[Float], B: array[Float], C: array[Float]) -> None`
 
-    Stores A * B, of m rows and n columns, in C. A has m rows and p columns, or is the transposed of that where t1
-    is 1; B has p rows and n columns, or is the transposed of that where t2 is 1.
+    Store the product A * B, of m rows and n columns, in C. A has m rows and p columns, B has p rows and n columns.
+    If t1 is 1, A holds the transpose; if t2 is 1, B does.
     """
 
 def dense_chol(n: int, A: Any, regularization: float, L: Any) -> None:
     """`dense_chol(n: int, A: array[Float], regularization: Float, L: array[Float]) -> None`
 
-    Stores the lower triangular matrix L with L * transpose(L) = A + regularization in L. A is symmetric, of n rows;
-    nothing is stored above the diagonal.
+    Store the lower triangular L with L * transpose(L) = A + regularization * I. A is symmetric and has n rows.
+    Nothing is stored above the diagonal of L.
     """
 
 def dense_subs(n: int, L: Any, b: Any, x: Any) -> None:
     """`dense_subs(n: int, L: array[Float], b: array[Float], x: array[Float]) -> None`
 
-    Stores the solution of L * transpose(L) * x = b in x, where L is lower triangular, of n rows.
+    Store the solution of L * transpose(L) * x = b in x. L is lower triangular and has n rows.
     """
 
 def dense_solve(n: int, A: Any, L: Any, b: Any, x: Any) -> None:
     """`dense_solve(n: int, A: array[Float], L: array[Float], b: array[Float], x: array[Float]) -> None`
 
-    Stores the solution of A * x = b in x, given dense_chol's L of A. Derivatives go through L to A.
+    Store the solution of A * x = b in x, given L from dense_chol. The derivative with respect to A arrives at L,
+    and through dense_chol at A.
     """
 
 @_overload
@@ -2595,7 +2613,7 @@ def rand_init(seed: int) -> int:
     `rand_init(seed: int, offset: int) -> uint32`
     `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
-    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
+    The state of a random number generator, from a seed or a key of JAX. `offset` selects one of its streams.
     """
 
 @_overload
@@ -2604,7 +2622,7 @@ def rand_init(seed: int, offset: int) -> int:
     `rand_init(seed: int, offset: int) -> uint32`
     `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
-    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
+    The state of a random number generator, from a seed or a key of JAX. `offset` selects one of its streams.
     """
 
 @_overload
@@ -2613,7 +2631,7 @@ def rand_init(key: _Vec2, offset: int = ...) -> vec4ui:
     `rand_init(seed: int, offset: int) -> uint32`
     `rand_init(key: vec2ui, offset: int = 0) -> vec4ui`
 
-    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
+    The state of a random number generator, from a seed or a key of JAX. `offset` selects one of its streams.
     """
 
 @_overload
@@ -2621,7 +2639,7 @@ def randi(state: Any) -> int:
     """`randi(state: ref[State]) -> int`
     `randi(state: ref[State], low: int, high: int) -> int`
 
-    A random int; from low to high - 1, if these are given.
+    A random int of any value. With `low` and `high`, from low to high - 1.
     """
 
 @_overload
@@ -2629,7 +2647,7 @@ def randi(state: Any, low: int, high: int) -> int:
     """`randi(state: ref[State]) -> int`
     `randi(state: ref[State], low: int, high: int) -> int`
 
-    A random int; from low to high - 1, if these are given.
+    A random int of any value. With `low` and `high`, from low to high - 1.
     """
 
 @_overload
@@ -2637,7 +2655,7 @@ def randu(state: Any) -> int:
     """`randu(state: ref[State]) -> uint32`
     `randu(state: ref[State], low: uint32, high: uint32) -> uint32`
 
-    A random uint32; from low to high - 1, if these are given.
+    A random uint32, from 0 to the largest one. With `low` and `high`, from low to high - 1.
     """
 
 @_overload
@@ -2645,7 +2663,7 @@ def randu(state: Any, low: int, high: int) -> int:
     """`randu(state: ref[State]) -> uint32`
     `randu(state: ref[State], low: uint32, high: uint32) -> uint32`
 
-    A random uint32; from low to high - 1, if these are given.
+    A random uint32, from 0 to the largest one. With `low` and `high`, from low to high - 1.
     """
 
 @_overload
@@ -2653,7 +2671,7 @@ def randf(state: Any) -> float:
     """`randf(state: ref[State]) -> float`
     `randf(state: ref[State], low: float, high: float) -> float`
 
-    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given.
+    A random float x with 0 <= x < 1, a multiple of 2**-24. With `low` and `high`, low + (high - low) * x.
     """
 
 @_overload
@@ -2661,37 +2679,38 @@ def randf(state: Any, low: float, high: float) -> float:
     """`randf(state: ref[State]) -> float`
     `randf(state: ref[State], low: float, high: float) -> float`
 
-    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given.
+    A random float x with 0 <= x < 1, a multiple of 2**-24. With `low` and `high`, low + (high - low) * x.
     """
 
 def randn(state: Any) -> float:
     """`randn(state: ref[State]) -> float`
 
-    A random float of the normal distribution of mean 0 and variance 1, by Box and Muller's method.
+    A random float of the normal distribution with mean 0 and variance 1, by the method of Box and Muller.
     """
 
 def poisson(state: Any, lam: float) -> int:
     """`poisson(state: ref[State], lam: float) -> uint32`
 
-    A random number of the Poisson distribution of mean lam; 0 where lam is not above 0.
+    A random number of the Poisson distribution with mean lam. If lam is 0 or less, it is 0.
     """
 
 def sample_cdf(state: Any, cdf: Any) -> int:
     """`sample_cdf(state: ref[State], cdf: array[float]) -> int`
 
-    A random index of a distribution, given by its cumulative sums: the first that are not below a random number.
+    A random index, distributed as cumulative sums say: the first whose sum in `cdf` is at least a number from
+    randf.
     """
 
 def sample_triangle(state: Any) -> vec2:
     """`sample_triangle(state: ref[State]) -> vec2`
 
-    A random point of a triangle: its first two barycentric coordinates.
+    A random point of a triangle, as its first two barycentric coordinates.
     """
 
 def sample_unit_ring(state: Any) -> vec2:
     """`sample_unit_ring(state: ref[State]) -> vec2`
 
-    A random point of the unit circle.
+    A random point of the circle of radius 1.
     """
 
 def sample_unit_disk(state: Any) -> vec2:
@@ -2703,45 +2722,45 @@ def sample_unit_disk(state: Any) -> vec2:
 def sample_unit_sphere_surface(state: Any) -> vec3:
     """`sample_unit_sphere_surface(state: ref[State]) -> vec3`
 
-    A random point of the unit sphere.
+    A random point of the surface of the unit sphere.
     """
 
 def sample_unit_sphere(state: Any) -> vec3:
     """`sample_unit_sphere(state: ref[State]) -> vec3`
 
-    A random point of the ball of radius 1.
+    A random point inside the unit sphere.
     """
 
 def sample_unit_hemisphere_surface(state: Any) -> vec3:
     """`sample_unit_hemisphere_surface(state: ref[State]) -> vec3`
 
-    A random point of the half of the unit sphere where z is not negative.
+    A random point of the surface of the unit sphere with z >= 0.
     """
 
 def sample_unit_hemisphere(state: Any) -> vec3:
     """`sample_unit_hemisphere(state: ref[State]) -> vec3`
 
-    A random point of the half of the ball of radius 1 where z is not negative.
+    A random point inside the unit sphere with z >= 0.
     """
 
 def sample_unit_square(state: Any) -> vec2:
     """`sample_unit_square(state: ref[State]) -> vec2`
 
-    A random point of the square of side 1 around 0.
+    A random point of the square of side 1 with its center at 0.
     """
 
 def sample_unit_cube(state: Any) -> vec3:
     """`sample_unit_cube(state: ref[State]) -> vec3`
 
-    A random point of the cube of side 1 around 0.
+    A random point of the cube of side 1 with its center at 0.
     """
 
 def quat_between_vectors(a: Any, b: Any) -> Any:
     """`quat_between_vectors(a: Any, b: Any) -> Any`
 
-    The rotation by the smallest angle that turns the direction of `a` into that of `b`. Vectors of length 0 have no
-    direction: the rotation is none, as between equal ones. Between opposite directions it is half a turn about some
-    axis perpendicular to them; Warp's is undefined.
+    The rotation by the smallest angle that turns the direction of `a` into that of `b`. For equal directions, or a
+    vector of length 0, it is the identity. For opposite directions it is half a turn about some axis perpendicular
+    to them; Warp's result is undefined there.
     """
 
 def erfinv(x: float) -> float:
@@ -2750,7 +2769,7 @@ def erfinv(x: float) -> float:
     `erfinv(x: float32) -> float32`
     `erfinv(x: float64) -> float64`
 
-    The value whose error function is x: infinite at -1 and 1, NaN outside.
+    The inverse of the error function: z with erf(z) = x. It is infinite at -1 and 1, and NaN beyond.
     """
 
 def erfcinv(x: float) -> float:
@@ -2759,7 +2778,7 @@ def erfcinv(x: float) -> float:
     `erfcinv(x: float32) -> float32`
     `erfcinv(x: float64) -> float64`
 
-    The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x.
+    The inverse of erfc: z with 1 - erf(z) = x, accurate for small x. It is infinite at 0 and 2, and NaN beyond.
     """
 
 @_overload
@@ -2767,7 +2786,8 @@ def lower_bound(arr: Any, arr_begin: int, arr_end: int, value: float) -> int:
     """`lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int`
     `lower_bound(arr: array[Scalar], value: Scalar) -> int`
 
-    The first index of an element of an ascending array that is not below `value`; else how many elements it has.
+    The first index of an ascending array whose element is not below `value`. If all are below it, the number of
+    elements. `arr_begin` and `arr_end` limit the search.
     """
 
 @_overload
@@ -2775,29 +2795,30 @@ def lower_bound(arr: Any, value: float) -> int:
     """`lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int`
     `lower_bound(arr: array[Scalar], value: Scalar) -> int`
 
-    The first index of an element of an ascending array that is not below `value`; else how many elements it has.
+    The first index of an ascending array whose element is not below `value`. If all are below it, the number of
+    elements. `arr_begin` and `arr_end` limit the search.
     """
 
 def bit_count(x: Any) -> int:
     """`bit_count(x: Any) -> int`
 
-    The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type.
+    The number of bits of an integer that are 1, as an int. `popcount` gives it in the integer's own type.
     """
 
 def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any:
     """`closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any`
 
-    `vec3(s, t, d)`: the closest points of two edges, p1 + s (q1 - p1) and p2 + t (q2 - p2), and their distance. An
-    edge is the point where it begins if its squared length is at most `epsilon`. Of parallel edges, s is 0 unless t
-    ends at one of its ends. Differentiable but where d is 0, and where the points pass on to an end.
+    The closest points of two edges, p1 + s (q1 - p1) and p2 + t (q2 - p2), and their distance d, as `vec3(s, t,
+    d)`. An edge whose squared length is at most `epsilon` is treated as its first point. For parallel edges s is 0,
+    unless t is at an end. There is a derivative unless d is 0, or a closest point has just reached an end.
     """
 
 def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int:
     """`intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int`
 
-    1 if two triangles have a point in common, else 0. Borders count, as exactly as coordinates are rounded.
-    Triangles of one plane do so where they overlap. A triangle without an area is the edge that it is; of two such,
-    the result is 0.
+    1 if two triangles have a point in common, else 0. Touching borders count, as exactly as rounding allows.
+    Triangles in one plane intersect if they overlap. A triangle without area is treated as an edge; two such
+    triangles give 0.
     """
 
 @_overload
@@ -2807,7 +2828,8 @@ def noise(state: int, x: float) -> float:
     `noise(state: uint32, xyz: vec3) -> float`
     `noise(state: uint32, xyzt: vec4) -> float`
 
-    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    Perlin noise: a smooth random function of a point, 0 at integer coordinates. The state chooses the function, and
+    does not advance.
     """
 
 @_overload
@@ -2817,7 +2839,8 @@ def noise(state: int, xy: _Vec2) -> float:
     `noise(state: uint32, xyz: vec3) -> float`
     `noise(state: uint32, xyzt: vec4) -> float`
 
-    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    Perlin noise: a smooth random function of a point, 0 at integer coordinates. The state chooses the function, and
+    does not advance.
     """
 
 @_overload
@@ -2827,7 +2850,8 @@ def noise(state: int, xyz: _Vec3) -> float:
     `noise(state: uint32, xyz: vec3) -> float`
     `noise(state: uint32, xyzt: vec4) -> float`
 
-    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    Perlin noise: a smooth random function of a point, 0 at integer coordinates. The state chooses the function, and
+    does not advance.
     """
 
 @_overload
@@ -2837,7 +2861,8 @@ def noise(state: int, xyzt: _Vec4) -> float:
     `noise(state: uint32, xyz: vec3) -> float`
     `noise(state: uint32, xyzt: vec4) -> float`
 
-    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    Perlin noise: a smooth random function of a point, 0 at integer coordinates. The state chooses the function, and
+    does not advance.
     """
 
 @_overload
@@ -2847,7 +2872,8 @@ def pnoise(state: int, x: float, px: int) -> float:
     `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
     `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
 
-    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    Perlin noise with a period along each axis, given in units. It is periodic where coordinates are not negative,
+    as in Warp.
     """
 
 @_overload
@@ -2857,7 +2883,8 @@ def pnoise(state: int, xy: _Vec2, px: int, py: int) -> float:
     `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
     `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
 
-    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    Perlin noise with a period along each axis, given in units. It is periodic where coordinates are not negative,
+    as in Warp.
     """
 
 @_overload
@@ -2867,7 +2894,8 @@ def pnoise(state: int, xyz: _Vec3, px: int, py: int, pz: int) -> float:
     `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
     `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
 
-    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    Perlin noise with a period along each axis, given in units. It is periodic where coordinates are not negative,
+    as in Warp.
     """
 
 @_overload
@@ -2877,7 +2905,8 @@ def pnoise(state: int, xyzt: _Vec4, px: int, py: int, pz: int, pt: int) -> float
     `pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float`
     `pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float`
 
-    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    Perlin noise with a period along each axis, given in units. It is periodic where coordinates are not negative,
+    as in Warp.
     """
 
 @_overload
@@ -2886,8 +2915,8 @@ def curlnoise(state: int, xy: _Vec2, octaves: int = ..., lacunarity: float = ...
     `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
     `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
 
-    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
-    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
+    The curl of Perlin noise: a vector field without divergence. A fourth coordinate is time. `octaves` layers of
+    noise are added. Each has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
     """
 
 @_overload
@@ -2896,8 +2925,8 @@ def curlnoise(state: int, xyz: _Vec3, octaves: int = ..., lacunarity: float = ..
     `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
     `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
 
-    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
-    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
+    The curl of Perlin noise: a vector field without divergence. A fourth coordinate is time. `octaves` layers of
+    noise are added. Each has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
     """
 
 @_overload
@@ -2906,6 +2935,6 @@ def curlnoise(state: int, xyzt: _Vec4, octaves: int = ..., lacunarity: float = .
     `curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
     `curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5) -> vec3`
 
-    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
-    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude.
+    The curl of Perlin noise: a vector field without divergence. A fourth coordinate is time. `octaves` layers of
+    noise are added. Each has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
     """

@@ -90,13 +90,13 @@ _SHIFTS = ("a << b", "a >> b")
 _CASTS = ("wp.float32(wp.int32(a))", "wp.float32(wp.uint8(a))")
 _LEAST = "-2147483648"
 UNDEFINED = (
-    Undefined(_DIVISIONS, ("7", "0"), "int32", "A zero divisor. Here 0."),
-    Undefined(_DIVISIONS, (_LEAST, "-1"), "int32", "The quotient does not fit. Here it wraps, and the remainder is 0."),
-    Undefined(_SHIFTS, ("-7", "32"), "int32", "A shift by the width or more. Here all bits are shifted out."),
-    Undefined(_SHIFTS, ("-7", "-1"), "int32", "A negative count. Read as unsigned here: all bits are shifted out."),
-    Undefined(_CASTS, ("nan",), "float32", "A cast of NaN to an integer. Here 0."),
-    Undefined(_CASTS, ("1e+20",), "float32", "A cast out of range. Here the nearest limit."),
-    Undefined(_CASTS, ("-1e+20",), "float32", "A cast out of range. Here the nearest limit."),
+    Undefined(_DIVISIONS, ("7", "0"), "int32", "The divisor is 0. jaxwarp gives 0."),
+    Undefined(_DIVISIONS, (_LEAST, "-1"), "int32", "The quotient does not fit. jaxwarp wraps it; the remainder is 0."),
+    Undefined(_SHIFTS, ("-7", "32"), "int32", "The count is the width or more. jaxwarp shifts all bits out."),
+    Undefined(_SHIFTS, ("-7", "-1"), "int32", "The count is negative. jaxwarp shifts all bits out."),
+    Undefined(_CASTS, ("nan",), "float32", "NaN is cast to an integer. jaxwarp gives 0."),
+    Undefined(_CASTS, ("1e+20",), "float32", "The value is out of range. jaxwarp gives the nearest limit."),
+    Undefined(_CASTS, ("-1e+20",), "float32", "The value is out of range. jaxwarp gives the nearest limit."),
 )
 
 _EXTREMES = (
@@ -105,27 +105,27 @@ _EXTREMES = (
 _ARCS = ("wp.asin(a)", "wp.acos(a)")
 _INVERSE = "wp.inverse(wp.mat22(a, b, c, a))[0, 0]"
 _DROPPED = (
-    "Warp drops NaN; here `min(a, b)` is `a if a < b else b`, one instruction for many threads, `max` likewise: NaN in"
-    " `a` gives `b`, one in `b` stays. `clamp(x, a, b)` is `min(max(a, x), b)`."
+    "Warp ignores a NaN. jaxwarp computes `min(a, b)` as `a if a < b else b`, a single instruction on CPUs: if either"
+    " is NaN, the result is `b`. `max` is alike, and `clamp(x, a, b)` is `min(max(a, x), b)`."
 )
-_ZERO = "The sign of zero, by the same rule: of equal arguments the second is taken."
-_SMALLER_ZERO = "Of the components of one vector -0.0 is less than 0.0; in Warp the machine chooses."
-_ANGLE = "Warp's clamp of the argument turns NaN into -1. A NaN must not become an angle."
+_ZERO = "Only the sign of zero differs. By the same rule, jaxwarp takes the second of two equal arguments."
+_SMALLER_ZERO = "In jaxwarp -0.0 is less than 0.0 among the components of one vector. In Warp the processor decides."
+_ANGLE = "Warp clamps the argument, and so turns NaN into -1. In jaxwarp NaN stays NaN."
 # By expression and by what the difference is about: "nan" (an argument is), "zero" (the sign of one), "value".
 REASONS: dict[tuple[str, str], str] = {
     **{(expression, "nan"): _DROPPED for expression in _EXTREMES},
     **{(expression, "zero"): _ZERO for expression in _EXTREMES},
     **{(f"wp.{name}(wp.vec3(a, b, c))", "zero"): _SMALLER_ZERO for name in ("min", "max")},
     **{(expression, "nan"): _ANGLE for expression in _ARCS},
-    ("-a", "zero"): "The negation is IEEE's, which turns the sign of zero.",
-    ("a // b", "value"): "Half types are computed in float32. Warp rounds the quotient before it takes the floor, which"
-    " is then 0 for a quotient that is negative and tiny.",
-    ("wp.smoothstep(a, b, c)", "value"): "Where the edges are equal it is 0/0, clamped: as `clamp` of NaN.",
-    ("wp.smoothstep(a, b, c)", "nan"): "As `clamp` of NaN: Warp's gives the lower bound, ours the upper one.",
-    (_INVERSE, "nan"): "Warp takes a matrix whose determinant is NaN for a singular one. Here NaN stays.",
-    (_INVERSE, "value"): "The determinant is NaN (infinity less infinity): likewise.",
-    ("wp.lerp(a, b, c)", "value"): "Of `a * (1 - t) + b * t` one product is contracted into a fused multiply-add, and"
-    " does not overflow by itself.",
+    ("-a", "zero"): "jaxwarp negates as IEEE 754 says, which changes the sign of zero.",
+    ("a // b", "value"): "jaxwarp computes half types in float32. Warp rounds the quotient before it takes the floor: a"
+    " tiny negative quotient becomes 0.",
+    ("wp.smoothstep(a, b, c)", "value"): "If the edges are equal, the fraction is 0/0 (NaN). `clamp` of NaN differs.",
+    ("wp.smoothstep(a, b, c)", "nan"): "`clamp` of NaN differs: Warp's gives the lower bound, jaxwarp's the upper one.",
+    (_INVERSE, "nan"): "If the determinant is NaN, Warp returns the zeros of a singular matrix. jaxwarp returns NaN.",
+    (_INVERSE, "value"): "The determinant is infinity minus infinity, which is NaN. Then the row above applies.",
+    ("wp.lerp(a, b, c)", "value"): "jaxwarp fuses one product of `a * (1 - t) + b * t` with the sum. A fused product"
+    " does not overflow on its own.",
 }
 
 
@@ -296,17 +296,18 @@ _HEAD = """\
 # Differences from Warp
 
 Use this page if a program gives other results with jaxwarp than with NVIDIA Warp 1.19. It lists values that differ,
-what C++ leaves undefined, and what kernels may do in one of the two only.
+results that C++ leaves undefined, and what kernels may do in only one of the two.
 
 ## Values
 
-`tools/compare_with_warp.py` runs {count} expressions in both, on the CPU, and writes this table: operators and
-functions of scalars, and of vectors and matrices made of them. Where the table has no row, results are the same:
-integers to the bit, floats up to rounding.
+The script `tools/compare_with_warp.py` runs {count} expressions in both, on the CPU, and writes this table. They are
+operators and functions of scalars, and of vectors and matrices made of scalars. An expression without a row gives the
+same in both: integers to the bit, floats up to rounding.
 
 The types are integers of 8, 32 and 64 bits, signed and unsigned, and float16, float32 and float64. The arguments are
 ordinary numbers, both zeros, the least and largest numbers, infinities and NaN, in all pairs. A row shows the first
-case of its kind; the last column counts the cases. Atomics, functions of bits, and derivatives were not compared.
+case of its kind, and the last column counts the cases. The script does not compare atomics, `popcount` and similar
+functions of bits, or derivatives.
 
 | expression | type | for | Warp | jaxwarp | why | cases |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -314,8 +315,8 @@ case of its kind; the last column counts the cases. Atomics, functions of bits, 
 _TAIL = """
 ## What C++ leaves undefined
 
-Warp's functions are C++, so these depend on the compiler and the processor there. They are not run. Here they are
-defined, and the same on every device.
+Warp's functions are C++, so these results depend on the compiler and the processor in Warp. The script does not run
+Warp for them. jaxwarp defines them, and they are the same on every device.
 
 | expression | type | for | jaxwarp | why |
 | --- | --- | --- | --- | --- |
@@ -324,33 +325,33 @@ _LANGUAGE = """\
 
 ## The language
 
-What kernels may do in Warp and not in jaxwarp, or do differently. This part is written by hand.
+This part lists what kernels may do in only one of the two, or do differently. It is written by hand.
 
 **Variables and calls.**
 
-- **A variable that only some path sets**, as in `if c: x = 1.0` before a use of `x`: a thread on another path fails as
-  by an `assert`. Warp reads uninitialised memory. The same holds for a variable that only an earlier iteration set, or
-  a loop that had no iteration.
-- **None for an array**: a thread that uses an element of it fails as by an `assert`. If every thread does, jaxwarp
-  refuses the launch. Warp reads address 0. An empty array counts as given: `if a:` is true.
-- **Native snippets** (`func_native`): jaxwarp translates C++ text that computes with numbers of 32 and 64 bits and with
-  elements `a[i]` of arrays with one axis: declarations, assignments, `if`, loops, `return`, C's functions of floats.
-  If a snippet has another text for CUDA, that one must be of this kind too; it does not run. A kernel that calls any
-  other text, or **`address_of`**, is refused. Snippets that only wait for the threads of a block are accepted. Write a
-  `@func` instead, or use `register_ffi_callback`.
-- **Derivatives of native snippets**: the text of one (`adj_snippet`) may add to `adj_x` of a number x, and read
-  `adj_ret`. Without it the derivative is that of the snippet; Warp's is 0.
+- **A variable that only some paths set**, as in `if c: x = 1.0` before a use of `x`: a thread on another path raises
+  `CheckError`, as a failed `assert` does. Warp reads uninitialised memory. The same holds for a variable that only a
+  loop sets, if the loop runs no iteration.
+- **None for an array**: a thread that uses an element of it raises `CheckError`. If every thread does, jaxwarp refuses
+  the launch. Warp reads address 0. An empty array counts as given: `if a:` is true.
+- **Native snippets** (`func_native`): jaxwarp translates simple C++. It may contain declarations, assignments, `if`,
+  loops, `return`, C's functions of floats, numbers of 32 and 64 bits, and elements `a[i]` of arrays with one axis.
+  Text for CUDA, if a snippet has it, must be of this kind too, but is not used. jaxwarp refuses a kernel that calls
+  any other text, or **`address_of`**. It accepts snippets that only wait for the threads of a block. Instead, write a
+  `@func` or use `register_ffi_callback`.
+- **Derivatives of native snippets**: an `adj_snippet` may add to `adj_x`, for a number `x`, and read `adj_ret`.
+  Without one, jaxwarp differentiates the snippet; Warp's derivative is 0.
 - **Slices** of vectors and matrices have constant bounds, because the length of a slice is part of its type.
 - **Parts of parts**: `m[0].y = 9.0` and `t.p.x += 1.0` change the matrix and the transform. Warp changes a copy, which
   is lost. The derivative of `v.y *= v[0]` with respect to `v.y` is `v[0]`; Warp's is another number.
-- **`range(...)`** stands in a `for` loop only; Warp also assigns it to a variable.
+- **`range(...)`** can only be used in a `for` loop. In Warp you can also assign it to a variable.
 - **Functions as operators**: a `@func` named `add` defines `+` only for operands that have no `+`, such as structs. In
   Warp it replaces `+` for all arguments that fit, floats included, so `add` itself cannot add.
 - **`assert`** also works in release mode, and raises `CheckError` with the thread and the line. In Warp it works in
-  debug mode only, and aborts the process. **`expect_eq`, `expect_neq`, `expect_near`** raise `CheckError` after the
-  launch; Warp prints. A NaN is near nothing; in Warp it is near. They compare structs. `expect_near` does not take
-  integers.
-- **`print`** takes several values, tuples, structs and f-strings. It refuses arrays, where Warp prints that it cannot.
+  debug mode only, and aborts the process.
+- **`expect_eq`, `expect_neq`, `expect_near`** raise `CheckError` after the launch; Warp prints. They also compare
+  structs. `expect_near` fails for a NaN, which passes in Warp, and does not take integers.
+- **`print`** takes several values, tuples, structs and f-strings. It refuses arrays; Warp prints a placeholder.
   It writes the integers of a vector as integers; Warp writes floats. Derivatives print nothing; Warp prints adjoints.
   `printf` refuses formats that do not fit; in Warp these are undefined, as in C.
 - **`a.shape`** in a kernel has as many extents as the array has axes. Warp's has four, and unused ones are 0.
@@ -359,59 +360,62 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 
 **Types and values.**
 
-- **Scalars outside of kernels** are NumPy's scalars; functions return Python's for 32-bit types. `wp.int32(2) **
+- **Scalars outside of kernels** are NumPy's. Functions return Python's numbers for 32-bit types. `wp.int32(2) **
   wp.int32(3)` is 8; Warp raises a TypeError.
 - **Atomics** exist for integers of 8 and 16 bits, and `atomic_min` and `atomic_max` for float16. Warp refuses them.
 - **`lower_bound`** of a value above all elements is the number of elements. Warp returns the last index.
-- **Deterministic sums**: `config.deterministic` and the option of a module accept `NOT_GUARANTEED` only.
-- **`numpy()`** of an array on a GPU is a copy that cannot be written: pass a changed copy to `assign`. Waiting for a
-  device during a capture waits for work queued before it; Warp raises an error.
+- **Deterministic sums**: `config.deterministic`, and the same option of a module, accept only `NOT_GUARANTEED`.
+- **`numpy()`** of an array on a GPU returns a read-only copy. To change the array, pass a changed copy to `assign`.
+- **Waiting for a device** during a capture waits for the work queued before the capture; Warp raises an error.
 
 **Derivatives and linear algebra.**
 
 - **`a % b`**: the derivative with respect to b is the negated quotient, wherever it is defined. Warp's is 0.
 - **`svd2`, `svd3`**: the signs of vectors may differ from Warp's; the product is the same. **`eig3`** uses the
-  symmetric part of the matrix and sorts the values. If values are equal, derivatives are finite: those of the part that
-  is defined.
-- **`dense_*`** have derivatives if their sizes are constants. That of `dense_solve` is with respect to L, not to A.
+  symmetric part of the matrix and sorts the values. If values are equal, derivatives are finite: they leave out the
+  part that is not defined.
+- **`dense_*`** have derivatives if their sizes are constants. `dense_solve` is differentiated with respect to L, and
+  not to A.
 
 **Geometry.**
 
-- **`closest_point_edge_edge`**: for edges that are parallel to within rounding, s is 0 before it is clamped.
-  Derivatives of the distance are those of the least distance, at all angles and to every order. Warp damps them for
-  nearly parallel edges. **`intersect_tri_tri`** treats a number as 0 if it is rounding relative to the triangles' size.
-  Warp does so below 1e-6, whatever the size.
-- **Meshes** have derivatives with respect to their vertices; Warp's are silently 0. Outside of JAX, `mesh.id` names
-  nothing after the mesh is freed. All kinds of trees that Warp names are the same one. If the closest points of two
-  faces are equally far, jaxwarp may return another face than Warp. A ray through an edge or a vertex hits, and crosses
-  exactly one of the faces there, so counts of crossings are even outside and odd inside. On the border of an open mesh,
+- **`closest_point_edge_edge`**: for edges that are parallel up to rounding, s is 0 before it is clamped. The
+  derivatives of the distance are right at all angles and to every order. Warp damps them for nearly parallel edges.
+- **`intersect_tri_tri`** treats a number as 0 if it could be a rounding error at the triangles' size. Warp does so
+  below 1e-6, whatever the size.
+- **Meshes** have derivatives with respect to their vertices; Warp's are silently 0. Outside of JAX, a query with
+  the id of a freed mesh finds nothing, and raises `CheckError` in debug mode. All the kinds of trees that Warp has
+  names for are one kind. If two faces are equally close, jaxwarp may return another one than Warp.
+- **Rays at edges**: a ray through an edge or a vertex crosses exactly one of the faces that meet there. Counts of
+  crossings are therefore even outside and odd inside. On the border of an open mesh,
   `mesh_query_ray_count_intersections` may count none.
-- **`hash_grid_query`** may visit a few more points than in Warp, because it looks slightly further, so that rounding
-  loses none. Compare distances yourself, as in Warp.
+- **`hash_grid_query`** may visit a few more points than in Warp. It searches slightly further, so that rounding loses
+  none. Compare distances yourself, as in Warp.
 - **`mesh_query_point`**: the sign says whether rays leave the mesh more often than they enter it. Warp looks at the
   first face only.
 - **Results of queries**: the `sign` of a ray is 1 or -1, and all results are 0 if nothing is found. A query of winding
   numbers is refused for a mesh that was made without them; Warp counts crossings instead.
-- **Surfaces**: `IsoSurfaceMarchingCubes` has Warp's vertices; cells may be cut into other triangles, but as many.
-  `IsoSurfaceNets` cuts quads by their shorter diagonal, and does not split vertices at ambiguous sides that two cells
-  share. A NaN node makes a hole. Older argument names are accepted without a warning.
+- **Surfaces**: `IsoSurfaceMarchingCubes` has Warp's vertices. It may cut a cell into other triangles, but into as many.
+  `IsoSurfaceNets` cuts quads along their shorter diagonal, and does not split vertices at ambiguous sides that two
+  cells share. A NaN node makes a hole. Older argument names are accepted without a warning.
 - **`swept_volume_sdf`** takes one mesh and its poses; Warp's takes an array of mesh ids. **`delaunay_edge_flip`**
   leaves edges whose four points are on a circle within rounding, and in JAX it returns the triangles.
 
 **Tiles, textures and names.**
 
-- **Tiles**: a block is one thread of the launch, so `block_dim()` is 1 and `launch_tiled` adds an axis of one. Code
-  that needs the values of other threads of a block is refused, and a launch that asks for more threads of a kernel
-  that names them warns ([tiles](tiles.md#launch-outside-of-jax)). `t @ u` is refused; Warp multiplies element by
-  element. `precision="tf32"` has no effect: products of float32 tiles stay in float32.
+- **Tiles**: a block is one thread of the launch, so `block_dim()` is 1, and `launch_tiled` adds an axis of extent 1.
+  jaxwarp refuses code that needs values of other threads of the block. It warns if a launch asks for several threads
+  per block and the kernel depends on them ([tiles](tiles.md#launch-outside-of-jax)). `t @ u` is refused; Warp
+  multiplies element by element. `precision="tf32"` has no effect: products of float32 tiles stay in float32.
 - **Functions of tiles**: `tile_sort` is stable, and puts NaNs last. Tiles of bfloat16 and of complex numbers have
-  products. Changes in place have derivatives. Among overloads by the shape of a tile, jaxwarp takes the closest.
-- **Textures** are arrays, on GPUs too: there are no CUDA handles, and kernels interpolate in float32. A coordinate that
-  is NaN gives NaN, or 0 with `BORDER`, and so does an infinite one that wraps. Texels have derivatives too.
+  products. Changes in place have derivatives. Among overloads for tiles of several shapes, jaxwarp calls the closest.
+- **Textures** are arrays, on GPUs too: there are no CUDA handles, and kernels interpolate in float32. A coordinate
+  that is NaN gives NaN, or 0 with `BORDER`. So does an infinite one if it wraps. Texels have derivatives too.
 - **A module** is a name for options. There is nothing to build, load or hash, so `Module.hash_module` and similar
-  methods do not exist. An error in a kernel is a `KernelError`, which is also a `TypeError`, `ValueError` or other
-  exception, with a text of its own.
-- **Private names**: `wp._src` and `wp.context` have those that several programs use: `_src.types`, `_src.utils`,
+  methods do not exist.
+- **Errors**: an error in a kernel is a `KernelError`, which is also a `TypeError`, a `ValueError` or another exception
+  of Python. Its text differs from Warp's.
+- **Private names**: `wp._src` and `wp.context` have the names that several programs use: `_src.types`, `_src.utils`,
   `_src.thirdparty.appdirs.user_cache_dir`, `context.runtime.core.wp_builtin_*` and `wp_array_inner_*`, and
   `Kernel.adj.args`. Others (`context.ModuleHasher`, `codegen`, `builtin_functions`, the rest of the C library) raise an
   AttributeError. `context.user_modules` is empty, and `context.runtime` is never None. After the first use of a
@@ -419,8 +423,8 @@ What kernels may do in Warp and not in jaxwarp, or do differently. This part is 
 
 ## Of Warp's own tests
 
-Of Warp's tests that use public names only, these fail on jaxwarp on purpose, besides those that use what is listed
-above. `*` stands for any text.
+These of Warp's tests use public names only, and fail on jaxwarp on purpose. Tests that fail because of a difference
+listed above are left out. `*` stands for any text.
 
 """
 

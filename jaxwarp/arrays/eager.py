@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -76,7 +76,7 @@ class PlacedValue(NamedTuple):
             return Given(_BUFFER, self.region.shape, self.region.dtype, element=element)
         if isinstance(self.value, (np.ndarray, np.generic)):
             return Given(type(self.value).__name__, self.value.shape, self.value.dtype, is_host=self.value.ndim == 0)
-        return describe(self.value)
+        return replace(describe(self.value), is_eager=True)
 
 
 class CheckedLaunch(NamedTuple):

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp.arrays.element_types import scalar_of_numpy
@@ -24,7 +25,7 @@ from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
-from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
+from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording, untraced
 from jaxwarp.memory.region import Region, array_region, dense_strides, require_unmasked
 from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import fresh
@@ -119,6 +120,8 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             f"{name}(...): ptr, strides, capacity and deleter are for arrays without data",
             hint="for a part of data take slices of it: array(data)[::2]",
         )
+    elif isinstance(data, jax.core.Tracer):
+        raise untraced(data, f"{name}(...): data")
     else:
         made = _placed(place, name, data, dtype, extents, copy, device)
     if pinned and place is HOST and copy and host_memory(pinned) is not HOST and not made.pinned:

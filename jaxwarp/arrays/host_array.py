@@ -448,7 +448,8 @@ class HostArray(LiveArray):
         if region.dtype.itemsize == 8 and not compat.is_x64_enabled():
             raise KernelTypeError(
                 f"to_jax: {self.label}: 64-bit types are not enabled in JAX",
-                hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
+                hint="make the array of a 32-bit type: array(data, dtype=float); or enable 64-bit types before the "
+                'first array is made: jax.config.update("jax_enable_x64", True)',
             )
         device = device_of(self.scope)
         if device.is_cpu:

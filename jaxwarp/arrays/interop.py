@@ -16,7 +16,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.scope import place_of_device, region_of_tensor
-from jaxwarp.memory.host_scope import Outside, require_unrecorded
+from jaxwarp.memory.host_scope import Outside, require_unrecorded, untraced
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.types import Array, Struct, as_dtype, element_scalar, element_shape
@@ -40,9 +40,11 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
         require_outside("from_jax")
         return array_of_structs("from_jax", jax_array, struct, None, copy=True)
     if not isinstance(jax_array, jax.Array) or isinstance(jax_array, jax.core.Tracer):
-        given = "a traced value" if isinstance(jax_array, jax.core.Tracer) else type(jax_array).__name__
+        if isinstance(jax_array, jax.core.Tracer):
+            raise untraced(jax_array, "from_jax")
         raise KernelTypeError(
-            f"from_jax: expected a JAX array, got {given}", hint="write array(data) for lists and NumPy arrays"
+            f"from_jax: expected a JAX array, got {type(jax_array).__name__}",
+            hint="write array(data) for lists and NumPy arrays",
         )
     devices = list(jax_array.devices())
     if len(devices) == 1 and is_on_gpu(jax_array):

@@ -21,7 +21,7 @@ _PREFACE = """\
 
 Use this page to look up a function that kernels can call: its arguments, its result, and its accuracy.
 
-Names in signatures stand for types:
+Names in signatures stand for these types:
 
 | name | values |
 | --- | --- |
@@ -49,19 +49,19 @@ _OPERATORS = """\
 | operator | on | meaning |
 | --- | --- | --- |
 | `a + b`, `a - b` | numbers; vectors, matrices, quaternions or transforms of one type | integers wrap |
-| `a * b` | numbers; one of the others and a number | per component |
-| `a * b` | quaternions; transforms | the product: motion b, then motion a |
-| `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
-| `a / b` | numbers; one of the others and a number | of integers toward zero, as in C++; by zero gives 0 |
-| `a // b` | numbers | floor(a / b); of integers by zero gives 0 |
-| `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
-| `a ** b` | floats | a power; constant exponents 2, 3 and 4 are products |
-| `-a`, `+a` | numbers and the others | |
-| `a < b`, `<=`, `>`, `>=` | numbers | false where one is NaN |
-| `a == b`, `!=` | numbers, bools; others of one type | of all components |
-| `a & b`, `\\|`, `^`, `~a` | integers, bools | |
-| `a << n`, `a >> n` | integers of one type | 0 (-1 for `>>` of a negative) beyond the width |
-| `a and b`, `or`, `not a` | bools, numbers | `and` and `or` evaluate the right side if needed only |
+| `a * b` | numbers; a number and one of the others | per component |
+| `a * b` | quaternions; transforms | the product, which moves by b and then by a |
+| `a * b`, `a @ b` | matrices; a matrix and a vector | the matrix product; a vector on the left is a row |
+| `a / b` | numbers; one of the others and a number | integers are rounded toward zero and give 0 if b is 0 |
+| `a // b` | numbers | floor(a / b); integers give 0 if b is 0 |
+| `a % b` | numbers; vectors of one type | the remainder, with the sign of a; integers give 0 if b is 0 |
+| `a ** b` | floats | a to the power b; constant exponents 2, 3 and 4 become products |
+| `-a`, `+a` | numbers and the others | integers wrap |
+| `a < b`, `<=`, `>`, `>=` | numbers | false if either is NaN |
+| `a == b`, `!=` | numbers, bools; others of one type | all components are compared; the result is one bool |
+| `a & b`, `\\|`, `^`, `~a` | integers, bools | bit by bit |
+| `a << n`, `a >> n` | integers of one type | 0 if n is the width or more (`>>` of a negative: -1) |
+| `a and b`, `or`, `not a` | bools, numbers | `and` and `or` evaluate the right side only if needed |
 """
 
 
@@ -96,25 +96,25 @@ def _function_lines(group: str) -> list[str]:
 _SECTIONS = {
     "decompositions": (
         "Decompositions",
-        "`mat33` and the like are of any float type here. With variables for the results, these are assigned to.",
+        "Elements are of any float type. Pass variables for the results to assign to these.",
     ),
     "dense": (
         "Dense matrices",
-        "Of any size, row by row in arrays of one axis; one thread does all of it. Derivatives exist where the sizes "
-        "are constants of the kernel.",
+        "Matrices of any size, row by row in arrays of one axis. One thread does all the work. Derivatives exist if "
+        "the sizes are constants of the kernel.",
     ),
     "random": (
         "Random numbers",
-        "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "
-        "JAX), which each call advances.",
+        "[Random numbers](random.md) explains these. A `State` is a variable of type uint32 (from a seed) or vec4ui "
+        "(from a key of JAX). Each call advances it.",
     ),
-    "rotations": ("Rotations", "Of any float type."),
-    "special": ("Inverses of the error functions", "In all float types; to a few units of the last place."),
-    "search": ("Searches", "Of ascending arrays; and what is counted in integers."),
-    "proximity": ("Edges and triangles", "Of any float type."),
+    "rotations": ("Rotations", "Vectors are of any float type."),
+    "special": ("Inverses of the error functions", "All float types, with an error of a few units in the last place."),
+    "search": ("Searches", "Searches in sorted arrays, and counts of bits."),
+    "proximity": ("Edges and triangles", "Points are vectors of 3 components of any float type."),
     "noise": (
         "Noise",
-        "Smooth random functions ([random.md](random.md#noise)). The state chooses one; it is not advanced.",
+        "Smooth random functions ([random numbers](random.md#noise)). The state chooses one, and does not advance.",
     ),
 }
 
@@ -142,8 +142,8 @@ def _constant_section() -> str:
 
 def _row_section() -> str:
     parts = [
-        "## Core operations\n\nWhat a kernel is made of when it is printed (`kernel.source()`): operators and functions"
-        " become these, on scalars.\n\n| operation | types | meaning | accuracy | derivative |\n"
+        "## Core operations\n\nOperators and functions become these operations on scalars. You see them if you print a"
+        " kernel (`kernel.source()`).\n\n| operation | types | meaning | accuracy | derivative |\n"
         "| --- | --- | --- | --- | --- |"
     ]
     for family in FAMILIES.values():

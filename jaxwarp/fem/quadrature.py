@@ -44,7 +44,7 @@ def require_domain(what: str, domain: Any) -> GeometryDomain:
 
 @boundaries
 class Quadrature:
-    """Points in the elements of a domain. The weights of an element have the sum 1."""
+    """Points and weights in the elements of a domain. The weights of each element have the sum 1."""
 
     has_repeated_points = False
     """Whether a point may be in several elements."""
@@ -65,7 +65,7 @@ class Quadrature:
         return self.points.shape[1]
 
     def total_point_count(self) -> int:
-        """Return how many points there are: `s.qp_index` is below it."""
+        """Return the number of points. `s.qp_index` is below it."""
         return self.domain.element_count() * self.max_points_per_element()
 
     def evaluation_point_count(self) -> int:
@@ -108,12 +108,12 @@ class _Given(Quadrature):
 
 @boundaries
 class RegularQuadrature(_Given):
-    """The same formula in all elements.
+    """A quadrature with the same points and weights in all elements.
 
     Args:
-        domain: where.
-        order: the degree of polynomials for which it is exact.
-        family: which points; None: Gauss's.
+        domain: the domain.
+        order: the degree of polynomials for which the quadrature is exact.
+        family: the family of points. None: Gauss's.
     """
 
     def __init__(self, domain: GeometryDomain, order: int, family: Polynomial | None = None) -> None:
@@ -128,7 +128,7 @@ class RegularQuadrature(_Given):
 
 @boundaries
 class NodalQuadrature(Quadrature):
-    """The nodes of a space in the elements, whose weights are the integrals of the shape functions."""
+    """A quadrature at the nodes of a space. The weights are the integrals of the shape functions."""
 
     def __init__(self, domain: GeometryDomain, space: Any) -> None:
         super().__init__(domain)
@@ -159,7 +159,7 @@ class ExplicitQuadrature(Quadrature):
     """Points and weights of each element.
 
     Args:
-        domain: where.
+        domain: the domain.
         points: coordinates in the elements, of shape (elements, points).
         weights: of the same shape, with the sum 1 in each element.
     """

@@ -15,10 +15,10 @@ def _corners(cells: tuple[int, ...], corners: np.ndarray) -> np.ndarray:
 
 
 def grid_to_tris(Nx: int, Ny: int) -> np.ndarray:
-    """Two triangles for each square of a grid, counterclockwise.
+    """Make two triangles, counterclockwise, for each square of a grid.
 
     Args:
-        Nx, Ny: how many squares along each axis.
+        Nx, Ny: the numbers of squares along the axes.
     """
     # Those of a row of squares, then of the next one.
     corners = np.array([[[0, 0], [1, 0], [1, 1]], [[0, 0], [1, 1], [0, 1]]]).reshape(-1, 2)
@@ -27,17 +27,17 @@ def grid_to_tris(Nx: int, Ny: int) -> np.ndarray:
 
 
 def grid_to_quads(Nx: int, Ny: int) -> np.ndarray:
-    """The squares of a grid, whose vertices go counterclockwise; arguments as of `grid_to_tris`."""
+    """Make the squares of a grid, counterclockwise. The arguments are those of `grid_to_tris`."""
     return _corners((Nx, Ny), np.array(Element.SQUARE.value.vertices))
 
 
 def grid_to_hexes(Nx: int, Ny: int, Nz: int) -> np.ndarray:
-    """The cubes of a grid: four vertices around below, then those above; arguments as of `grid_to_tris`."""
+    """Make the cubes of a grid, each with the four lower vertices first. The arguments are as in `grid_to_tris`."""
     return _corners((Nx, Ny, Nz), np.array(Element.CUBE.value.vertices))
 
 
 def grid_to_tets(Nx: int, Ny: int, Nz: int) -> np.ndarray:
-    """Five tetrahedra for each cube of a grid, of positive volume; arguments as of `grid_to_tris`.
+    """Make five tetrahedra of positive volume for each cube of a grid. The arguments are as in `grid_to_tris`.
 
     Beside each other, cubes are cut as mirror images, so that the tetrahedra meet in whole faces.
     """

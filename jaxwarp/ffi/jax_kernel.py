@@ -352,7 +352,7 @@ class JaxKernel:
             options = CallOptions(launch_dims, output_dims, vmap_method).over(self._defaults)
         signature = [signature_token(value) for value in args]
         if None in signature or not options.is_hashable:
-            args = tuple(map(as_jax_value, args))
+            args = self._jax_values(args)
             return self._bind(self._make_plan(args, options), args)
         key = (*signature, options, is_x64_enabled(), debug_now(self._mode))
         plan = self._plans.get(key)
@@ -374,9 +374,12 @@ class JaxKernel:
         if self.remade is not None and (kernel := self.kernel.given(args)) is not self.kernel:
             return self.remade(kernel).launch_for(args)
         leaves = args if self._packing is None else self._packing.spread(args)
-        values = tuple(map(as_jax_value, leaves))
+        values = self._jax_values(leaves)
         plan = self._make_plan(values, self._defaults)
         return plan.launch, _converted(values, plan.converters)
+
+    def _jax_values(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(as_jax_value(value, a.where) for a, value in zip(self._inputs, leaves, strict=True))
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""

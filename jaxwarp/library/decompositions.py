@@ -228,9 +228,11 @@ def adj_svd3_of(A: mat33, U: mat33, sigma: vec3, V: mat33, adj_U: mat33, adj_sig
 
 @wp.func
 def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
-    """The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in a
-    derivative is 0."""
+    """The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations.
+
+    The values sigma fall in magnitude. The last one is negative if the determinant is. The vectors of equal values are
+    not unique; the derivative leaves out what would mix them.
+    """
     U, sigma, V = svd3_found(A)
     U, sigma, V = svd3_of(A, U, sigma, V)
     return svd3_of(A, U, sigma, V)
@@ -279,9 +281,11 @@ def adj_svd2_of(A: mat22, U: mat22, sigma: vec2, V: mat22, adj_U: mat22, adj_sig
 
 @wp.func
 def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
-    """The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
-    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in a
-    derivative is 0."""
+    """The singular value decomposition A = U * diag(sigma) * transpose(V), in which U and V are rotations.
+
+    The values sigma fall in magnitude. The second one is negative if the determinant is. The vectors of equal values
+    are not unique; the derivative leaves out what would mix them.
+    """
     U, sigma, V = svd2_found(A)
     U, sigma, V = svd2_of(A, U, sigma, V)
     return svd2_of(A, U, sigma, V)
@@ -294,8 +298,10 @@ def svd2(A: mat22, U: wp.ref[mat22], sigma: wp.ref[vec2], V: wp.ref[mat22]) -> N
 
 @wp.func
 def qr3(A: mat33) -> tuple[mat33, mat33]:
-    """The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
-    third has the sign of the determinant."""
+    """The decomposition A = Q * R into a rotation Q and an upper triangular R.
+
+    The first two diagonal entries of R are not negative. The third has the sign of the determinant.
+    """
     A, scale = scaled(A)
     a, b, c = column(A, 0), column(A, 1), column(A, 2)
     zero = A[0, 0] * 0.0
@@ -378,8 +384,11 @@ def adj_eig3_of(A: mat33, Q: mat33, d: vec3, adj_Q: mat33, adj_d: vec3):
 
 @wp.func
 def eig3(A: mat33) -> tuple[mat33, vec3]:
-    """The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
-    values the vectors are not unique: what would mix them in a derivative is 0."""
+    """The eigenvalues d and eigenvectors of the symmetric part of A, which is Q * diag(d) * transpose(Q).
+
+    Q is a rotation with the eigenvectors as columns, and the values fall. The vectors of equal values are not unique;
+    the derivative leaves out what would mix them.
+    """
     Q, d = eig3_found(A)
     Q, d = eig3_of(A, Q, d)
     return eig3_of(A, Q, d)

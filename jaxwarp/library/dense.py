@@ -23,8 +23,10 @@ def dense_gemm(
     B: wp.array[wp.Float],
     C: wp.array[wp.Float],
 ) -> None:
-    """Stores A * B, of m rows and n columns, in C. A has m rows and p columns, or is the transposed of that where t1 is
-    1; B has p rows and n columns, or is the transposed of that where t2 is 1."""
+    """Store the product A * B, of m rows and n columns, in C.
+
+    A has m rows and p columns, B has p rows and n columns. If t1 is 1, A holds the transpose; if t2 is 1, B does.
+    """
     for i in range(m):
         for j in range(n):
             total = A.dtype(0.0)
@@ -37,8 +39,10 @@ def dense_gemm(
 
 @wp.func
 def dense_chol(n: int, A: wp.array[wp.Float], regularization: wp.Float, L: wp.array[wp.Float]) -> None:
-    """Stores the lower triangular matrix L with L * transpose(L) = A + regularization in L. A is symmetric, of n rows;
-    nothing is stored above the diagonal."""
+    """Store the lower triangular L with L * transpose(L) = A + regularization * I.
+
+    A is symmetric and has n rows. Nothing is stored above the diagonal of L.
+    """
     for j in range(n):
         s = A[j * n + j] + regularization
         for k in range(j):
@@ -54,7 +58,7 @@ def dense_chol(n: int, A: wp.array[wp.Float], regularization: wp.Float, L: wp.ar
 
 @wp.func
 def dense_subs(n: int, L: wp.array[wp.Float], b: wp.array[wp.Float], x: wp.array[wp.Float]) -> None:
-    """Stores the solution of L * transpose(L) * x = b in x, where L is lower triangular, of n rows."""
+    """Store the solution of L * transpose(L) * x = b in x. L is lower triangular and has n rows."""
     for i in range(n):
         s = b[i]
         for j in range(i):
@@ -72,5 +76,6 @@ def dense_subs(n: int, L: wp.array[wp.Float], b: wp.array[wp.Float], x: wp.array
 def dense_solve(
     n: int, A: wp.array[wp.Float], L: wp.array[wp.Float], b: wp.array[wp.Float], x: wp.array[wp.Float]
 ) -> None:
-    """Stores the solution of A * x = b in x, given dense_chol's L of A. Derivatives go through L to A."""
+    """Store the solution of A * x = b in x, given L from dense_chol. The derivative with respect to A arrives at L, and
+    through dense_chol at A."""
     dense_subs(n, L, b, x)

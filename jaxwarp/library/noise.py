@@ -195,7 +195,8 @@ def noise(state: wp.uint32, xyz: wp.vec3) -> float:
 
 @wp.func
 def noise(state: wp.uint32, xyzt: wp.vec4) -> float:
-    """Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced."""
+    """Perlin noise: a smooth random function of a point, 0 at integer coordinates. The state chooses the function, and
+    does not advance."""
     return _open(state, xyzt)[0]
 
 
@@ -216,7 +217,8 @@ def pnoise(state: wp.uint32, xyz: wp.vec3, px: int, py: int, pz: int) -> float:
 
 @wp.func
 def pnoise(state: wp.uint32, xyzt: wp.vec4, px: int, py: int, pz: int, pt: int) -> float:
-    """Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp)."""
+    """Perlin noise with a period along each axis, given in units. It is periodic where coordinates are not negative, as
+    in Warp."""
     x, y, z, t = _sides(xyzt[0], px), _sides(xyzt[1], py), _sides(xyzt[2], pz), _sides(xyzt[3], pt)
     return _noise(state, _inside(xyzt), x, y, z, t)[0]
 
@@ -298,6 +300,9 @@ def _rolled(octaves: wp.uint32) -> int:
 def curlnoise(
     state: wp.uint32, xyzt: wp.vec4, octaves: wp.uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5
 ) -> wp.vec3:
-    """The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
-    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude."""
+    """The curl of Perlin noise: a vector field without divergence.
+
+    A fourth coordinate is time. `octaves` layers of noise are added. Each has `lacunarity` times the frequency and
+    `gain` times the amplitude of the one before.
+    """
     return _curlnoise(state, xyzt, octaves, lacunarity, gain)

@@ -49,10 +49,10 @@ def _adj_held(x: Any, adj_ret: Any):
 
 @wp.func
 def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any:
-    """`vec3(s, t, d)`: the closest points of two edges, p1 + s (q1 - p1) and p2 + t (q2 - p2), and their distance.
+    """The closest points of two edges, p1 + s (q1 - p1) and p2 + t (q2 - p2), and their distance d, as `vec3(s, t, d)`.
 
-    An edge is the point where it begins if its squared length is at most `epsilon`. Of parallel edges, s is 0 unless t
-    ends at one of its ends. Differentiable but where d is 0, and where the points pass on to an end.
+    An edge whose squared length is at most `epsilon` is treated as its first point. For parallel edges s is 0, unless t
+    is at an end. There is a derivative unless d is 0, or a closest point has just reached an end.
     """
     d1, d2, r = q1 - p1, q2 - p2, p1 - p2
     a, b, e = wp.dot(d1, d1), wp.dot(d1, d2), wp.dot(d2, d2)
@@ -140,10 +140,10 @@ def _overlap(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> bool:
 
 @wp.func
 def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int:
-    """1 if two triangles have a point in common, else 0. Borders count, as exactly as coordinates are rounded.
+    """1 if two triangles have a point in common, else 0.
 
-    Triangles of one plane do so where they overlap. A triangle without an area is the edge that it is; of two such, the
-    result is 0.
+    Touching borders count, as exactly as rounding allows. Triangles in one plane intersect if they overlap. A triangle
+    without area is treated as an edge; two such triangles give 0.
     """
     u_0, u_1, u_2 = _heights(v0, v1, v2, u0, u1, u2)
     v_0, v_1, v_2 = _heights(u0, u1, u2, v0, v1, v2)

@@ -73,7 +73,7 @@ def rand_init(seed: int, offset: int) -> wp.uint32:
 
 @wp.func
 def rand_init(key: wp.vec2ui, offset: int = 0) -> wp.vec4ui:
-    """The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream."""
+    """The state of a random number generator, from a seed or a key of JAX. `offset` selects one of its streams."""
     own = _threefry(key, wp.vec2ui(wp.uint32(0), wp.uint32(_KERNELS)))
     return wp.vec4ui(own[0], own[1], wp.uint32(offset), wp.uint32(0))
 
@@ -98,7 +98,7 @@ def randu(state: wp.ref[State]) -> wp.uint32:
 
 @wp.func
 def randu(state: wp.ref[State], low: wp.uint32, high: wp.uint32) -> wp.uint32:
-    """A random uint32; from low to high - 1, if these are given."""
+    """A random uint32, from 0 to the largest one. With `low` and `high`, from low to high - 1."""
     return _draw(state) % (high - low) + low
 
 
@@ -109,7 +109,7 @@ def randi(state: wp.ref[State]) -> int:
 
 @wp.func
 def randi(state: wp.ref[State], low: int, high: int) -> int:
-    """A random int; from low to high - 1, if these are given."""
+    """A random int of any value. With `low` and `high`, from low to high - 1."""
     return int(_draw(state) % wp.uint32(high - low) + wp.uint32(low))
 
 
@@ -120,13 +120,13 @@ def randf(state: wp.ref[State]) -> float:
 
 @wp.func
 def randf(state: wp.ref[State], low: float, high: float) -> float:
-    """A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given."""
+    """A random float x with 0 <= x < 1, a multiple of 2**-24. With `low` and `high`, low + (high - low) * x."""
     return (high - low) * randf(state) + low
 
 
 @wp.func
 def randn(state: wp.ref[State]) -> float:
-    """A random float of the normal distribution of mean 0 and variance 1, by Box and Muller's method."""
+    """A random float of the normal distribution with mean 0 and variance 1, by the method of Box and Muller."""
     radius = wp.sqrt(-2.0 * wp.log(randf(state) + _LEAST))
     return radius * wp.cos(2.0 * wp.pi * randf(state))
 
@@ -197,7 +197,7 @@ def _poisson_by_rejection(state: wp.ref[State], lam: float) -> wp.uint32:
 
 @wp.func
 def poisson(state: wp.ref[State], lam: float) -> wp.uint32:
-    """A random number of the Poisson distribution of mean lam; 0 where lam is not above 0."""
+    """A random number of the Poisson distribution with mean lam. If lam is 0 or less, it is 0."""
     if lam >= 10.0:
         return _poisson_by_rejection(state, lam)
     return _poisson_by_products(state, lam) if lam != 0.0 else wp.uint32(0)
@@ -205,7 +205,8 @@ def poisson(state: wp.ref[State], lam: float) -> wp.uint32:
 
 @wp.func
 def sample_cdf(state: wp.ref[State], cdf: wp.array[float]) -> int:
-    """A random index of a distribution, given by its cumulative sums: the first that are not below a random number."""
+    """A random index, distributed as cumulative sums say: the first whose sum in `cdf` is at least a number from randf.
+    """
     u = randf(state)
     first = 0
     last = len(cdf) - 1
@@ -233,14 +234,14 @@ def _on_sphere(polar: float, angle: float) -> wp.vec3:
 
 @wp.func
 def sample_triangle(state: wp.ref[State]) -> wp.vec2:
-    """A random point of a triangle: its first two barycentric coordinates."""
+    """A random point of a triangle, as its first two barycentric coordinates."""
     root = wp.sqrt(randf(state))
     return wp.vec2(1.0 - root, randf(state) * root)
 
 
 @wp.func
 def sample_unit_ring(state: wp.ref[State]) -> wp.vec2:
-    """A random point of the unit circle."""
+    """A random point of the circle of radius 1."""
     angle = _angle(state)
     return wp.vec2(wp.cos(angle), wp.sin(angle))
 
@@ -254,42 +255,42 @@ def sample_unit_disk(state: wp.ref[State]) -> wp.vec2:
 
 @wp.func
 def sample_unit_sphere_surface(state: wp.ref[State]) -> wp.vec3:
-    """A random point of the unit sphere."""
+    """A random point of the surface of the unit sphere."""
     polar = wp.acos(1.0 - 2.0 * randf(state))
     return _on_sphere(polar, _angle(state))
 
 
 @wp.func
 def sample_unit_sphere(state: wp.ref[State]) -> wp.vec3:
-    """A random point of the ball of radius 1."""
+    """A random point inside the unit sphere."""
     point = sample_unit_sphere_surface(state)
     return wp.pow(randf(state), 1.0 / 3.0) * point
 
 
 @wp.func
 def sample_unit_hemisphere_surface(state: wp.ref[State]) -> wp.vec3:
-    """A random point of the half of the unit sphere where z is not negative."""
+    """A random point of the surface of the unit sphere with z >= 0."""
     polar = wp.acos(1.0 - randf(state))
     return _on_sphere(polar, _angle(state))
 
 
 @wp.func
 def sample_unit_hemisphere(state: wp.ref[State]) -> wp.vec3:
-    """A random point of the half of the ball of radius 1 where z is not negative."""
+    """A random point inside the unit sphere with z >= 0."""
     point = sample_unit_hemisphere_surface(state)
     return wp.pow(randf(state), 1.0 / 3.0) * point
 
 
 @wp.func
 def sample_unit_square(state: wp.ref[State]) -> wp.vec2:
-    """A random point of the square of side 1 around 0."""
+    """A random point of the square of side 1 with its center at 0."""
     x = randf(state) - 0.5
     return wp.vec2(x, randf(state) - 0.5)
 
 
 @wp.func
 def sample_unit_cube(state: wp.ref[State]) -> wp.vec3:
-    """A random point of the cube of side 1 around 0."""
+    """A random point of the cube of side 1 with its center at 0."""
     x = randf(state) - 0.5
     y = randf(state) - 0.5
     return wp.vec3(x, y, randf(state) - 0.5)

@@ -25,8 +25,8 @@ def _across(a: Any):
 def quat_between_vectors(a: Any, b: Any) -> Any:
     """The rotation by the smallest angle that turns the direction of `a` into that of `b`.
 
-    Vectors of length 0 have no direction: the rotation is none, as between equal ones. Between opposite directions it
-    is half a turn about some axis perpendicular to them; Warp's is undefined.
+    For equal directions, or a vector of length 0, it is the identity. For opposite directions it is half a turn about
+    some axis perpendicular to them; Warp's result is undefined there.
     """
     a, b = wp.normalize(a), wp.normalize(b)
     one, half = type(a[0])(1.0), type(a[0])(0.5)

@@ -12,7 +12,7 @@ import jaxwarp as wp
 
 @wp.func
 def lower_bound(arr: wp.array[wp.Scalar], arr_begin: int, arr_end: int, value: wp.Scalar) -> int:
-    """The first index from `arr_begin` on, before `arr_end`, of an element that is not below `value`; else `arr_end`.
+    """The first index from `arr_begin` on whose element is not below `value`; `arr_end` if all before it are below.
 
     The elements between are in ascending order: the search halves the interval.
     """
@@ -30,11 +30,14 @@ def lower_bound(arr: wp.array[wp.Scalar], arr_begin: int, arr_end: int, value: w
 
 @wp.func
 def lower_bound(arr: wp.array[wp.Scalar], value: wp.Scalar) -> int:
-    """The first index of an element of an ascending array that is not below `value`; else how many elements it has."""
+    """The first index of an ascending array whose element is not below `value`.
+
+    If all are below it, the number of elements. `arr_begin` and `arr_end` limit the search.
+    """
     return lower_bound(arr, 0, arr.shape[0], value)
 
 
 @wp.func
 def bit_count(x: Any) -> int:
-    """The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type."""
+    """The number of bits of an integer that are 1, as an int. `popcount` gives it in the integer's own type."""
     return int(wp.popcount(x))

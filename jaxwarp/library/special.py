@@ -104,13 +104,13 @@ def erfinv(x: wp.bfloat16) -> wp.bfloat16:
 
 @wp.func
 def erfinv(x: wp.float32) -> wp.float32:
-    """The value whose error function is x: infinite at -1 and 1, NaN outside."""
+    """The inverse of the error function: z with erf(z) = x. It is infinite at -1 and 1, and NaN beyond."""
     return _erfinv(x)
 
 
 @wp.func
 def erfinv(x: wp.float64) -> wp.float64:
-    """The value whose error function is x: infinite at -1 and 1, NaN outside."""
+    """The inverse of the error function: z with erf(z) = x. It is infinite at -1 and 1, and NaN beyond."""
     return _erfinv(x)
 
 
@@ -128,11 +128,11 @@ def erfcinv(x: wp.bfloat16) -> wp.bfloat16:
 
 @wp.func
 def erfcinv(x: wp.float32) -> wp.float32:
-    """The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x."""
+    """The inverse of erfc: z with 1 - erf(z) = x, accurate for small x. It is infinite at 0 and 2, and NaN beyond."""
     return _erfcinv(x)
 
 
 @wp.func
 def erfcinv(x: wp.float64) -> wp.float64:
-    """The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x."""
+    """The inverse of erfc: z with 1 - erf(z) = x, accurate for small x. It is infinite at 0 and 2, and NaN beyond."""
     return _erfcinv(x)

@@ -314,10 +314,10 @@ def require_unrecorded(library: TensorLibrary, tensor: Any) -> None:
         )
 
 
-def untraced(value: Any) -> KernelTypeError:
-    """Return the error for a value that JAX traces."""
+def untraced(value: Any, where: str = "") -> KernelTypeError:
+    """Return the error for a value that JAX traces; `where` is what took it."""
     return KernelTypeError(
-        f"expected an array with numbers in it, got the traced value {value}",
+        f"{where}{': ' * bool(where)}expected an array with numbers in it, got the traced value {value}",
         hint="launch with jax_kernel or jax_callable in functions that JAX traces",
     )
 

@@ -52,12 +52,23 @@ def _step(  # noqa: PLR0913 - what a kernel reads
 
 @boundaries
 class Adam:
-    """D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
+    """The optimiser Adam, for arrays outside of JAX. In JAX, use optax.
 
     Attributes:
-        params: the parameters.
-        m, v: running means of the gradient and of its square, float32 (float64) arrays for each.
-        t: how many steps were made.
+        params: the list of parameters.
+        m, v: running means of the gradient and of its square: lists with an array for each parameter, of float32, or of
+            float64 for parameters of float64.
+        t: the number of steps so far.
+
+    Source:
+        D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
+
+    Examples:
+        >>> x = jaxwarp.array([1.0, 2.0], dtype=float)
+        >>> optimizer = jaxwarp.optim.Adam([x], lr=0.1)
+        >>> optimizer.step([jaxwarp.array([1.0, -1.0], dtype=float)])
+        >>> print(x.numpy().round(3))
+        [0.9 2.1]
     """
 
     _SETTABLE: ClassVar[tuple[str, ...]] = ("lr", "eps", "beta1", "beta2", "t",)
@@ -66,17 +77,17 @@ class Adam:
     def __init__(
         self, params: Any = None, lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
     ):
-        """An optimiser.
+        """Make an optimiser.
 
         Args:
-            params: a list of arrays outside of JAX, of floats, or vectors or matrices of them: updated in place. None:
-                `set_params` says which.
+            params: a list of arrays outside of JAX, of floats or of vectors or matrices of floats. Steps update them in
+                place. None: pass them to `set_params` later.
             lr: the learning rate.
-            betas: how much of the running means of the gradient and of its square is kept in a step.
-            eps: added to the root of the mean square.
+            betas: the decay factors of the running means of the gradient and of its square, in each step.
+            eps: added to the square root of the mean square, so that no division by 0 occurs.
 
         Raises:
-            KernelTypeError, KernelValueError: the arguments are not that.
+            KernelTypeError, KernelValueError: an argument has another type or shape.
         """
         if not isinstance(betas, list | tuple) or len(betas) != 2:
             raise KernelTypeError(f"Adam: betas must be two numbers, got {betas!r}")
@@ -89,10 +100,10 @@ class Adam:
         self._take(params)
 
     def set_params(self, params: Any) -> None:
-        """Says what is optimised; the running means are kept where they fit.
+        """Set the parameters. Running means stay if they fit the new parameters.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no parameters; a capture is being made.
+            KernelTypeError, KernelValueError: an array cannot be a parameter, or a capture is being made.
         """
         require_uncaptured("Adam.set_params", "call it before, or make an optimiser for each list of parameters")
         self._take(params)
@@ -102,7 +113,7 @@ class Adam:
         self.m, self.v = (states_for(self.params or (), states) for states in (self.m, self.v))
 
     def reset_internal_state(self) -> None:
-        """Forgets the steps that were made."""
+        """Set the state to zero, as before the first step."""
         for state in (*self.m, *self.v):
             state.zero_()
         self._start()
@@ -112,13 +123,13 @@ class Adam:
             self.t = 0
 
     def step(self, grad: Any) -> None:
-        """Makes a step.
+        """Update the parameters once.
 
         Args:
-            grad: a list of arrays like the parameters.
+            grad: a list of gradients, each of the type and shape of its parameter.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no gradients of the parameters, or there are no parameters.
+            KernelTypeError, KernelValueError: the gradients do not fit the parameters, or there are no parameters.
         """
         if self.params is None:
             raise KernelValueError("Adam: step: there are no parameters", hint="call set_params([array])")
@@ -145,10 +156,10 @@ class Adam:
         eps: float,
         params: Any,
     ) -> None:
-        """One step, number `t`, of one array: gradient `g`, running means `m` and `v`.
+        """Make step number `t` for one array `params`, with the gradient `g` and the running means `m` and `v`.
 
         Raises:
-            KernelTypeError, KernelValueError: `g` is no gradient of `params`.
+            KernelTypeError, KernelValueError: `g` does not fit `params`.
         """
         (given,) = require_parameters("Adam", [params])
         row, number = scalars(given), accurate(given)

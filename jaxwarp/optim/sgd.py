@@ -51,13 +51,25 @@ def _step(  # noqa: PLR0913 - what a kernel reads
 
 @boundaries
 class SGD:
-    """Gradient descent with momentum: I. Sutskever, J. Martens, G. Dahl, G. Hinton, "On the importance of
-    initialization and momentum in deep learning", ICML 2013, in the form of PyTorch's `torch.optim.SGD`.
+    """Gradient descent with momentum, for arrays outside of JAX. In JAX, use optax.
+
+    The momentum is that of PyTorch's `torch.optim.SGD`.
 
     Attributes:
-        params: the parameters.
-        b: what is remembered of past gradients, a float32 (float64) array for each.
-        t: how many steps were made.
+        params: the list of parameters.
+        b: the momentum: a list with an array for each parameter, of float32, or of float64 for parameters of float64.
+        t: the number of steps so far.
+
+    Source:
+        I. Sutskever, J. Martens, G. Dahl, G. Hinton, "On the importance of initialization and momentum in deep
+        learning", ICML 2013.
+
+    Examples:
+        >>> x = jaxwarp.array([1.0, 2.0], dtype=float)
+        >>> optimizer = jaxwarp.optim.SGD([x], lr=0.5)
+        >>> optimizer.step([jaxwarp.array([1.0, -1.0], dtype=float)])
+        >>> print(x.numpy().round(3))
+        [0.5 2.5]
     """
 
     _SETTABLE: ClassVar[tuple[str, ...]] = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "t",)
@@ -72,19 +84,19 @@ class SGD:
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ):
-        """An optimiser.
+        """Make an optimiser.
 
         Args:
-            params: a list of arrays outside of JAX, of floats, or vectors or matrices of them: updated in place. None:
-                `set_params` says which.
+            params: a list of arrays outside of JAX, of floats or of vectors or matrices of floats. Steps update them in
+                place. None: pass them to `set_params` later.
             lr: the learning rate.
-            momentum: how much of the last step is kept.
-            dampening: how much less of the gradient goes into it.
-            weight_decay: times the parameters is added to the gradient.
-            nesterov: look ahead along the momentum.
+            momentum: the factor of the momentum of the step before.
+            dampening: the gradient enters the momentum with the factor `1 - dampening`, from the second step on.
+            weight_decay: `weight_decay` times the parameter is added to its gradient.
+            nesterov: use Nesterov's momentum.
 
         Raises:
-            KernelTypeError, KernelValueError: the arguments are not that.
+            KernelTypeError, KernelValueError: an argument has another type or shape.
         """
         numbers = (("lr", lr), ("momentum", momentum), ("dampening", dampening), ("weight_decay", weight_decay))
         self.lr, self.momentum, self.dampening, self.weight_decay = (require_number("SGD", n, v) for n, v in numbers)
@@ -95,10 +107,10 @@ class SGD:
         self._take(params)
 
     def set_params(self, params: Any) -> None:
-        """Says what is optimised; what is remembered is kept where it fits.
+        """Set the parameters. The momentum stays if it fits the new parameters.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no parameters; a capture is being made.
+            KernelTypeError, KernelValueError: an array cannot be a parameter, or a capture is being made.
         """
         require_uncaptured("SGD.set_params", "call it before, or make an optimiser for each list of parameters")
         self._take(params)
@@ -108,7 +120,7 @@ class SGD:
         self.b = states_for(self.params or (), self.b)
 
     def reset_internal_state(self) -> None:
-        """Forgets the steps that were made."""
+        """Set the state to zero, as before the first step."""
         for state in self.b:
             state.zero_()
         self._start()
@@ -118,13 +130,13 @@ class SGD:
             self.t = 0
 
     def step(self, grad: Any) -> None:
-        """Makes a step.
+        """Update the parameters once.
 
         Args:
-            grad: a list of arrays like the parameters.
+            grad: a list of gradients, each of the type and shape of its parameter.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no gradients of the parameters, or there are no parameters.
+            KernelTypeError, KernelValueError: the gradients do not fit the parameters, or there are no parameters.
         """
         if self.params is None:
             raise KernelValueError("SGD: step: there are no parameters", hint="call set_params([array])")
@@ -152,10 +164,10 @@ class SGD:
         t: int,
         params: Any,
     ) -> None:
-        """One step, number `t`, of one array: gradient `g`, memory `b`.
+        """Make step number `t` for one array `params`, with the gradient `g` and the momentum `b`.
 
         Raises:
-            KernelTypeError, KernelValueError: `g` is no gradient of `params`.
+            KernelTypeError, KernelValueError: `g` does not fit `params`.
         """
         (given,) = require_parameters("SGD", [params])
         row, number = scalars(given), accurate(given)

@@ -6,22 +6,22 @@ import enum
 
 
 class TextureFilterMode(enum.IntEnum):
-    """The value of a sample between the centres of texels."""
+    """A way to sample between the centres of texels."""
 
     CLOSEST = 0
-    """The texel that the place is in."""
+    """Take the closest texel."""
     LINEAR = 1
-    """Interpolated between the two, four or eight texels around the place."""
+    """Interpolate between the two, four or eight texels around the place."""
 
 
 class TextureAddressMode(enum.IntEnum):
-    """The values outside of a texture, along an axis."""
+    """A way to sample outside of a texture, along an axis."""
 
     WRAP = 0
-    """The texture again."""
+    """Repeat the texture."""
     CLAMP = 1
-    """The texel at the edge."""
+    """Take the texel at the edge."""
     MIRROR = 2
-    """The texture, reflected at its edge."""
+    """Repeat the texture, reflected at each edge."""
     BORDER = 3
-    """0."""
+    """Take 0."""

@@ -202,11 +202,11 @@ def dtype_of_sample(dtype: wp.vec4) -> wp.vec4:
 
 @wp.func
 def texture_sample(tex: Texture1D, u: float, dtype: Any, lod: float = -1.0):
-    """The value of a texture at a place, of type `dtype`: float, vec2 or vec4, for 1, 2 or 4 channels.
+    """Sample a texture at a place. `dtype` is the type of the result: float, vec2 or vec4, for 1, 2 or 4 channels.
 
-    The centre of the first texel is at 0.5 / width, of the last at 1 - 0.5 / width; of a texture without
-    `normalized_coords`, at 0.5 and width - 0.5. `lod` is the mip level, of which a fraction interpolates between two.
-    Channels that a texture does not have are 0. NaN gives NaN, and 0 where a border is.
+    The centre of the first texel is at 0.5 / width, that of the last at 1 - 0.5 / width. Without `normalized_coords`
+    they are at 0.5 and width - 0.5. `lod` is the mip level; a fraction interpolates between two levels. Channels that
+    the texture lacks are 0. A coordinate that is NaN gives NaN, or 0 with `BORDER`.
     """
     return sample(tex, u, lod, dtype_of_sample(dtype()))
 

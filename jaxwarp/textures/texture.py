@@ -34,36 +34,38 @@ def _static(default: Any) -> Any:
 
 @wp.struct
 class Texture:
-    """An image that is sampled between its texels: one of `Texture1D`, `Texture2D`, `Texture3D`.
+    """An image that kernels sample at any place: the base class of `Texture1D`, `Texture2D` and `Texture3D`.
 
-    It is a struct: a pytree of JAX, an argument of kernels, annotated with its class. Making one is a pure function,
-    also under `jit` and `vmap`. Samples have derivatives by coordinates, and by texels if they are floats.
+    A texture is a struct: a pytree in JAX, and an argument of kernels, annotated with its class. Making one is a pure
+    function, which works under `jit` and `vmap`. Samples have derivatives with respect to coordinates, and with respect
+    to texels if these are floats.
 
-    Integers of 8 and 16 bits are sampled as numbers from 0 to 1, or from -1 to 1 if they have a sign. Those of 32 bits
-    are sampled as floats of their value, and floats as they are. Texels are in the order of images: (height, width,
+    Unsigned integers of 8 and 16 bits are sampled as numbers from 0 to 1, signed ones from -1 to 1. Integers of 32 bits
+    are converted to float32. Floats are sampled as they are. Texels are in the order of images: (height, width,
     channels).
 
     Attributes:
-        texels: (n, channels), of all mip levels one after the other; `data` has the shape of the first level.
-        levels: a row (width, height, depth, first texel) for each mip level; None if there is one.
+        texels: an array of shape (n, channels), with all mip levels one after another. `data` is the first level in its
+            own shape.
+        levels: a row (width, height, depth, first texel) for each mip level. None if there is only one level.
 
     Args:
-        data: (width), (height, width) or (depth, height, width), and one axis more for 2 or 4 channels, of float32,
-            float16, or integers of 8, 16 or 32 bits; arrays outside of JAX may have elements vec2 or vec4 instead. It
-            is copied. None: zeros, of the following sizes.
-        width, height, depth: what the data is to have.
-        num_channels, dtype: the same.
-        filter_mode: a `TextureFilterMode`; default LINEAR, or CLOSEST for integers of 32 bits, which have no other.
-        address_mode: a `TextureAddressMode` for all axes, or a tuple with one for each.
-        address_mode_u, address_mode_v, address_mode_w: of one axis.
-        normalized_coords: coordinates are from 0 to 1, not to width, height and depth.
-        num_mip_levels: how many there are; each has half of the size of the one before. 0: down to a single texel.
-        mip_filter_mode: between mip levels, as `filter_mode`.
-        device: where it is, outside of JAX: "cpu", or a GPU; None: where `data` is, if an array of jaxwarp, or the
-            device that is chosen.
+        data: an array of shape (width,), (height, width) or (depth, height, width), with one more axis for 2 or 4
+            channels. Its type is float32, float16, or an integer of 8, 16 or 32 bits. Arrays outside of JAX may have
+            elements vec2 or vec4 instead of the last axis. The data is copied. None: zeros of the following sizes.
+        width, height, depth: the sizes without data; with data they must agree.
+        num_channels, dtype: the same for the number of channels and the type.
+        filter_mode: a `TextureFilterMode`. The default is LINEAR. Integers of 32 bits support CLOSEST only.
+        address_mode: a `TextureAddressMode` for all axes, or a tuple with one for each axis.
+        address_mode_u, address_mode_v, address_mode_w: the mode of one axis.
+        normalized_coords: if True, coordinates go from 0 to 1; otherwise to width, height and depth.
+        num_mip_levels: the number of mip levels, each half the size of the one before. 0: down to a single texel.
+        mip_filter_mode: a `TextureFilterMode` between mip levels.
+        device: the device outside of JAX, "cpu" or a GPU. None: that of `data` if it is an array of jaxwarp, otherwise
+            the current device.
 
     Raises:
-        KernelTypeError, KernelValueError: the data is of another type or shape, a mode or a number is none.
+        KernelTypeError, KernelValueError: the data or an option has another type, shape or value.
     """
 
     texels: wp.array2d[Any]
@@ -106,7 +108,7 @@ class Texture:
 
     @property
     def id(self) -> Any:
-        """The number by which kernels find the texture, outside of JAX; in JAX, where it is a value, itself."""
+        """The id to pass to a kernel outside of JAX. In JAX it is the texture itself."""
         return id_of(self)
 
     @property
@@ -116,7 +118,7 @@ class Texture:
 
     @property
     def dtype(self) -> Any:
-        """The type of its texels: `wp.uint8` and the like."""
+        """The type of the texels, such as `wp.uint8`."""
         dtype = self.texels.dtype
         return dtype if isinstance(self.texels, LiveArray) else getattr(wp, np.dtype(dtype).name)
 
@@ -132,7 +134,7 @@ class Texture:
 
     @property
     def data(self) -> Any:
-        """The texels of the first mip level, (height, width, channels), or with one axis for each of the texture's."""
+        """The texels of the first mip level: (height, width, channels), or with one or three sizes."""
         sizes = (self.width, self.height, self.depth)[: self.ndim]
         batch, first = tuple(self.texels.shape[:-2]), self.texels
         if self.is_mipmapped:
@@ -143,10 +145,10 @@ class Texture:
 
     @boundary
     def replace(self, data: Any) -> Any:
-        """Another texture that is sampled in the same way, of other data.
+        """Make a texture of other data with the same modes.
 
         Raises:
-            KernelTypeError, KernelValueError: the data is none of a texture of this class.
+            KernelTypeError, KernelValueError: the data does not fit this class of texture.
         """
         options = {name: getattr(self, name) for name in _OPTIONS}
         levels = self.num_mip_levels if self.is_mipmapped else 1
@@ -155,10 +157,10 @@ class Texture:
 
     @boundary
     def copy_from(self, src: Any) -> None:
-        """Takes the texels of another texture or of an array, outside of JAX, where a texture may change.
+        """Overwrite the texels with those of another texture or an array, outside of JAX.
 
         Raises:
-            KernelTypeError: the texture is of JAX, or has mip levels.
+            KernelTypeError: the texture holds JAX arrays, or has mip levels.
             KernelValueError: the source has another shape or type.
         """
         if isinstance(self.texels, jax.Array):
@@ -176,10 +178,10 @@ class Texture:
 
     @boundary
     def copy_to(self, dst: Any) -> None:
-        """Writes its texels to another texture, or to an array outside of JAX.
+        """Copy the texels to another texture, or to an array outside of JAX.
 
         Raises:
-            KernelTypeError: the destination is of JAX, or a texture has mip levels.
+            KernelTypeError: the destination holds JAX arrays, or a texture has mip levels.
             KernelValueError: the destination has another shape or type.
         """
         if isinstance(dst, Texture):

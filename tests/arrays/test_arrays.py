@@ -582,6 +582,9 @@ def test_memory_of_jax_is_shared_and_never_written():
         wp.from_jax(x, dtype=wp.vec2)
     with pytest.raises(KernelTypeError, match="from_jax: expected a JAX array, got ndarray"):
         wp.from_jax(X)
+    for make, name in ((wp.from_jax, "from_jax"), (wp.array, r"array\(...\): data")):
+        with pytest.raises(KernelTypeError, match=f"^{name}: expected an array with numbers in it, got the traced"):
+            jax.jit(make)(jnp.ones(2))
 
 
 def test_parts_of_memory_of_jax_that_have_its_shape():
@@ -905,6 +908,8 @@ def test_functions_of_jax_take_the_contents():
         jax.jit(lambda x: x + jnp.sin(array))(1.0)
     with pytest.raises(KernelTypeError, match="64-bit types are not enabled in JAX"):
         square(wp.zeros(2, dtype=wp.float64))
+    with pytest.raises(KernelTypeError, match=r"argument '\w+': to_jax: array of float64 .*: 64-bit types are not"):
+        wp.jax_kernel(add_any)(wp.zeros(2, dtype=wp.float64))
     assert jax.tree.leaves(wp.from_jax(first))[0] is first  # contents that never change are not copied
 
 

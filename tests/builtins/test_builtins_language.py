@@ -249,10 +249,10 @@ class Program:
         loaded = tuple(self.builder.load(param, place) for place in self._places(t))
         return loaded[0] if isinstance(t, Scalar) else Bundle(t, loaded)
 
-    def store(self, value: Value | Bundle | bool | int | float) -> np.ndarray:
+    def store(self, value: Value | Bundle | bool | int | float, threads: int = THREADS) -> np.ndarray:
         value = self.ops.materialize(value)
         t = value.type
-        buffer = np.zeros((THREADS, *element_shape(t)), element_scalar(t).numpy)
+        buffer = np.zeros((threads, *element_shape(t)), element_scalar(t).numpy)
         param = self._param(t, buffer)
         values = value.values if isinstance(value, Bundle) else (value,)
         for place, component in zip(self._places(t), values, strict=True):
@@ -329,6 +329,38 @@ def test_functions_against_numpy(dtype, backend):
         allowed = FUNCTIONS[name].ulp * np.finfo(got.dtype).eps * size
         close = (np.abs(wide - limit) <= allowed) | (wide == limit) | (np.isnan(wide) & np.isnan(limit))
         assert close.all(), f"{where}: {wide[~close][:3]}, expected {limit[~close][:3]}"
+
+
+SPECIAL = (0.0, -0.0, 0.5, 1.0, -2.5, 3.0, 1e30, math.inf, -math.inf, math.nan)
+# Functions of which the reference says what becomes of NaN, infinity and overflow, not only of ordinary numbers.
+FOLLOWED = {name for name, f in FUNCTIONS.items() if not f.ulp or f.group == "Elementary functions"} | {
+    "lerp", "smoothstep", "degrees", "radians"
+}  # fmt: skip
+
+
+def test_host_values_are_those_of_kernels_for_special_numbers():
+    threads, program, results = 50, Program(), []
+    listed = [(name, form) for name, form in forms(float32) if name in FOLLOWED and not set(form) & set("QTRijk")]
+    assert {"min", "max", "clamp", "argmin", "argmax", "pow"} <= {name for name, _ in listed}
+    for name, form in listed:
+        rng = np.random.default_rng([*f"{name} {form}".encode()])
+        types = [form_type(token, float32) for token in form.split()]
+        shapes = [(threads, *element_shape(t)) for t in types]
+        values = [[False, True] if t is bool_ else np.float32(SPECIAL) for t in types]
+        drawn = [rng.choice(v, shape) for v, shape in zip(values, shapes, strict=True)]
+        computed = FUNCTIONS[name].expand(program.ops, *map(program.load, types, drawn))
+        with np.errstate(all="ignore"):
+            expected = [FUNCTIONS[name].ref(*(a[k] for a in drawn)) for k in range(threads)]
+        results.append((name, form, program.store(computed, threads), np.asarray(expected), drawn))
+    interpret(program.finish(), (threads,), program.buffers)
+    for name, form, got, expected, drawn in results:
+        with np.errstate(all="ignore"):
+            wide, limit = (np.asarray(v, np.float64) for v in (got, expected))
+            allowed = FUNCTIONS[name].ulp * np.finfo(np.float32).eps * np.abs(limit)
+            is_near = np.isfinite(limit) & (np.abs(wide - limit) <= allowed)
+            same = (wide == limit) | (np.isnan(wide) & np.isnan(limit)) | is_near
+        bad = np.flatnonzero(~same.reshape(threads, -1).all(axis=1))[:1]
+        assert not bad.size, f"{name}({form}) of {[a[bad] for a in drawn]}: {got[bad]}, on the host {expected[bad]}"
 
 
 def run_program(build_body) -> list[np.ndarray]:

@@ -246,6 +246,14 @@ CALLS = {
         "wp.launch(scale, 4, [wp.zeros(4, dtype=int), 2.0, wp.zeros(4)])", "expected float32 of shape (?,), got int32",
         "convert it: jaxwarp.array(x, dtype=float32)",
         "wp.launch(scale, 4, [wp.array(wp.zeros(4, dtype=int), dtype=wp.float32), 2.0, wp.zeros(4)])"),
+    "a list of a launch": (
+        "wp.launch(scale, 2, [[1.0, 2.0], 2.0, wp.zeros(2)])", "expected float32 of shape (?,), got list",
+        "make an array of it: jaxwarp.array(x, dtype=float32)",
+        "wp.launch(scale, 2, [wp.array([1.0, 2.0], dtype=wp.float32), 2.0, wp.zeros(2)])"),
+    "a number of a launch for an array": (
+        "wp.launch(scale, 2, [1.0, 2.0, wp.zeros(2)])", "expected float32 of shape (?,), got float",
+        "make an array of it: jaxwarp.full(shape, x, dtype=float32)",
+        "wp.launch(scale, 2, [wp.full(2, 1.0, dtype=wp.float32), 2.0, wp.zeros(2)])"),
     "launch: another type, NumPy": (
         "wp.launch(scale, 4, [np.zeros(4), 2.0, wp.zeros(4)])", "expected float32 of shape (?,), got float64",
         "convert it: jaxwarp.array(x, dtype=float32)",

@@ -31,7 +31,7 @@ def _rpy_ref(roll: Any, pitch: Any, yaw: Any) -> np.ndarray:
 
 @_angles.add("quat_rpy(roll: Float, pitch: Float, yaw: Float) -> Quat", in_double(_rpy_ref, Quat), ulp=4)
 def _quat_rpy(ops: Ops, roll: Operand, pitch: Operand, yaw: Operand) -> Bundle:
-    """The rotation by roll about x, then pitch about y, then yaw about z, the axes being fixed."""
+    """Rotate by roll about x, then by pitch about y, then by yaw about z. The axes are fixed; angles are in radians."""
     angles = ops.scalars("quat_rpy", *(float(a) if isinstance(a, int) else a for a in (roll, pitch, yaw)))
     require_float("quat_rpy", angles[0].type)
     x, y, z = (_axis_rotation(ops, angle, axis) for axis, angle in enumerate(angles))
@@ -58,8 +58,8 @@ def _to_rpy_ref(q: np.ndarray) -> np.ndarray:
 
 @_angles.add("quat_to_rpy(q: Quat) -> Vec3", in_double(_to_rpy_ref), ulp=32)
 def _quat_to_rpy(ops: Ops, q: Operand) -> Bundle:
-    """Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. Where pitch is half of pi, roll and yaw are
-    not unique; derivatives there are not to be used."""
+    """Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. If pitch is half of pi, roll and yaw are not
+    unique, and their derivatives are meaningless."""
     quat = require_quat("quat_to_rpy", q)
     x, y, z, w = quat.values
 
@@ -80,8 +80,8 @@ def _twist_ref(axis: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @_angles.add("quat_twist(axis: Vec3, q: Quat) -> Quat", in_double(_twist_ref, Quat), ulp=16)
 def _quat_twist(ops: Ops, axis: Operand, q: Operand) -> Bundle:
-    """The part of a rotation that is about a unit axis; what is left is about an axis perpendicular to it. Of half a
-    turn about a perpendicular axis there is none: the identity is given."""
+    """The part of a rotation that is about a unit axis. The rest is about an axis perpendicular to it. Half a turn
+    about a perpendicular axis has no such part, and gives the identity."""
     direction, quat = require_vec3("quat_twist", axis), require_quat("quat_twist", q)
     require_like("quat_twist", quat, direction)
     along = algebra.dot(ops, quat.values[:3], direction.values, fixed_rounding=True)
@@ -102,8 +102,7 @@ def _twist_angle(ops: Ops, name: str, axis: Operand, q: Operand, *, signed: bool
     ulp=16,
 )
 def _quat_twist_angle(ops: Ops, axis: Operand, q: Operand) -> Value:
-    """The angle of quat_twist without its sign, 0 to pi where w >= 0. The derivative at 0 is that towards positive
-    angles."""
+    """The absolute angle of quat_twist, from 0 to pi if w >= 0. The derivative at 0 is that for positive angles."""
     return _twist_angle(ops, "quat_twist_angle", axis, q, signed=False)
 
 
@@ -114,7 +113,7 @@ def _quat_twist_angle(ops: Ops, axis: Operand, q: Operand) -> Value:
     ulp=16,
 )
 def _quat_twist_angle_signed(ops: Ops, axis: Operand, q: Operand) -> Value:
-    """The angle of quat_twist, -pi to pi where w >= 0, positive counter-clockwise about the axis."""
+    """The angle of quat_twist, from -pi to pi if w >= 0. It is positive counter-clockwise about the axis."""
     return _twist_angle(ops, "quat_twist_angle_signed", axis, q, signed=True)
 
 
@@ -133,7 +132,8 @@ def _from_euler_ref(e: np.ndarray, i: Any, j: Any, k: Any) -> np.ndarray:
 
 @_angles.add("quat_from_euler(e: Vec3, i: int, j: int, k: int) -> Quat", in_double(_from_euler_ref, Quat), ulp=8)
 def _quat_from_euler(ops: Ops, e: Operand, i: Operand, j: Operand, k: Operand) -> Bundle:
-    """The rotation by e[i] about axis i, then e[j] about j, then e[k] about k; axes are fixed, and 0, 1 or 2."""
+    """Rotate by e[i] about axis i, then by e[j] about j, then by e[k] about k. The axes are fixed, numbered 0, 1 and 2;
+    angles are in radians."""
     angles = require_vec3("quat_from_euler", e)
     _require_axes("quat_from_euler", i, j, k)
     first, second, third = (_axis_rotation(ops, _pick(ops, axis, angles.values), axis) for axis in (i, j, k))
@@ -169,9 +169,9 @@ def _to_euler_ref(q: np.ndarray, i: Any, j: Any, k: Any) -> np.ndarray:
 
 @_angles.add("quat_to_euler(q: Quat, i: int, j: int, k: int) -> Vec3", in_double(_to_euler_ref), ulp=64)
 def _quat_to_euler(ops: Ops, q: Operand, i: Operand, j: Operand, k: Operand) -> Bundle:
-    """The angles about fixed axes, by axis: the inverse of quat_from_euler where i, j and k differ. Where i is k, the
-    third angle is in the place of the axis that is not named. In gimbal lock the first angle is 0, and derivatives are
-    not to be used. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)"""
+    """The angles about fixed axes, ordered by axis. If i, j and k differ, it is the inverse of quat_from_euler. If i is
+    k, the third angle takes the place of the axis that is not named. In gimbal lock the first angle is 0, and
+    derivatives are meaningless. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)"""
     quat = require_quat("quat_to_euler", q)
     _require_axes("quat_to_euler", i, j, k)
     proper = ops.compare("eq", i, k)

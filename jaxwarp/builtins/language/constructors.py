@@ -45,7 +45,7 @@ def _numpy(dtype: Any) -> Any:
 
 @_constructors.add("vector(*components: Scalar, length: int = ..., dtype: type = ...) -> Vec", _vector_ref)
 def _vector(ops: Ops, *args: Operand, length: Any = None, dtype: Any = None) -> Bundle:
-    """A vector of the components; or of one component repeated, or zeros, `length` times."""
+    """A vector of the given components. With `length`, one component is repeated, and no component means zeros."""
     if len(args) == 1 and isinstance(args[0], Bundle):
         (vector,) = require_vec("vector", *args)
         length = vector.type.size if length is None else length
@@ -69,7 +69,7 @@ def _matrix_ref(*args: Any, shape: Any, dtype: Any = None) -> np.ndarray:
 
 @_constructors.add("matrix(*components: Scalar, shape: tuple[int, int], dtype: type = ...) -> Mat", _matrix_ref)
 def _matrix(ops: Ops, *args: Operand, shape: Any, dtype: Any = None) -> Bundle:
-    """A matrix of the components, row by row; or of one component repeated, or zeros."""
+    """A matrix of the given components, row by row. One component is repeated, and no component means zeros."""
     if not isinstance(shape, tuple) or len(shape) != 2:
         raise KernelTypeError("matrix: shape must be (rows, columns)")
     rows, columns = (_extent("matrix", "shape", n) for n in shape)

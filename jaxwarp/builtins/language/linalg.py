@@ -54,15 +54,15 @@ def _norm(v: np.ndarray) -> np.ndarray:
 
 @_vectors.add("dot(a: Vec, b: Vec) -> Scalar", np.dot, domain=(0.1, 2.0), ulp=4)
 def _dot(ops: Ops, a: Operand, b: Operand) -> Value:
-    """The sum of the products of components; of quaternions too, as length, length_sq and normalize."""
+    """The sum of the products of corresponding components, of vectors or quaternions."""
     x, y = require_row("dot", a, b)
     return algebra.dot(ops, x.values, y.values)
 
 
 @_vectors.add("cross(a: Vec3, b: Vec3) -> Vec3", cross_product, ulp=4)
 def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The vector product in three dimensions. Products are not contracted: cross(b, a) is -cross(a, b) to the last bit,
-    and cross(a, a) is 0."""
+    """The cross product of two vectors of 3 components. Its products are not fused with its differences, so cross(b, a)
+    is exactly -cross(a, b), and cross(a, a) is 0."""
     x, y = require_vec("cross", a, b)
     if x.type.size != 3:
         raise KernelTypeError(f"cross: expected vectors of 3 components, got {x.type}")
@@ -71,7 +71,7 @@ def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
 
 @_vectors.add("length(a: Vec) -> Float", _norm, ulp=4)
 def _length(ops: Ops, a: Operand) -> Value:
-    """The Euclidean length. Its derivative at zero is 0."""
+    """The Euclidean length of a vector or quaternion. Its derivative at zero is 0."""
     return root(ops, _length_squared(ops, _float_row("length", a)))
 
 
@@ -83,7 +83,7 @@ def _length_sq(ops: Ops, a: Operand) -> Value:
 
 @_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), dtype=v.dtype), ulp=4)
 def _norm_l1(ops: Ops, v: Operand) -> Value:
-    """The sum of the components' magnitudes."""
+    """The sum of the absolute values of the components."""
     return algebra.total(ops, [ops.call("abs", x) for x in _float_vec("norm_l1", v).values])
 
 
@@ -100,7 +100,7 @@ def _norm_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
 
 @_vectors.add("norm_huber(v: Vec, delta: Float = 1.0) -> Float", _norm_huber_ref, domain=(0.1, 2.0), ulp=8)
 def _norm_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
-    """Half the square of the length up to delta, and linear beyond."""
+    """Half the squared length up to a length of delta, and linear beyond: delta * (length - delta / 2)."""
     square = _length_squared(ops, _float_vec("norm_huber", v))
     (limit, _) = ops.scalars("norm_huber", delta, square)
     linear = ops.mul(limit, ops.sub(root(ops, square), ops.mul(0.5, limit)))
@@ -129,7 +129,8 @@ def _normalize_ref(v: np.ndarray) -> np.ndarray:
 
 @_vectors.add("normalize(a: Vec) -> Vec", _normalize_ref, ulp=4)
 def _normalize(ops: Ops, a: Operand) -> Bundle:
-    """The vector of length 1 in the same direction; zero for the zero vector, no rotation for the zero quaternion."""
+    """The vector of length 1 in the same direction. The zero vector stays zero; the zero quaternion becomes the
+    identity."""
     vector = _float_row("normalize", a)
     length = root(ops, _length_squared(ops, vector))
     proper = ops.call("gt", length, 0.0)
@@ -152,7 +153,7 @@ def _smooth_normalize(ops: Ops, v: Operand, delta: Operand = 1.0) -> Bundle:
 
 @_vectors.add("outer(a: Vec, b: Vec) -> Mat", np.multiply.outer)
 def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The matrix of all products a[i] * b[j]."""
+    """The matrix of the products a[i] * b[j]."""
     (x,), (y,) = require_vec("outer", a), require_vec("outer", b)
     if x.dtype != y.dtype:
         raise KernelTypeError(f"outer: the vectors have types {x.type} and {y.type}")
@@ -160,7 +161,11 @@ def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return Bundle(Mat(x.type.size, y.type.size, x.dtype), values)
 
 
-@_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
+def _skew_ref(x: Any, y: Any, z: Any) -> np.ndarray:
+    return np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]], x.dtype)
+
+
+@_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: _skew_ref(*np.asarray(v)))
 def _skew(ops: Ops, vec: Operand) -> Bundle:
     """The matrix whose product with a vector w is cross(vec, w)."""
     (vector,) = require_vec("skew", vec)
@@ -218,9 +223,10 @@ def _wide_linalg(fn: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 @_matrices.add("determinant(a: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
 def _determinant(ops: Ops, a: Operand) -> Value:
-    """The determinant of a square matrix of up to 4 rows. Products are not contracted, so that equal ones cancel: it is
-    0 of a row or column of zeros; of 2 rows if both products are equal; of 3 if the last two rows, or two columns, are
-    equal; of 4 if the first or the last two rows are. Of other singular matrices it is 0 to within rounding."""
+    """The determinant of a square matrix of up to 4 rows. Products are not fused with differences, so equal products
+    cancel exactly. It is therefore exactly 0 for a matrix with a row or column of zeros; with 2 rows, if both products
+    are equal; with 3, if the last two rows, or any two columns, are equal; with 4, if the first two or the last two
+    rows are equal. For other singular matrices it is 0 up to rounding."""
     return determinant(ops, _square("determinant", a, (1, 2, 3, 4)).rows)
 
 
@@ -253,7 +259,7 @@ def _inverse_ref(m: np.ndarray) -> np.ndarray:
 
 @_matrices.add("inverse(a: Mat) -> Mat", _inverse_ref, ulp=16)
 def _inverse(ops: Ops, a: Operand) -> Bundle:
-    """The inverse of a square matrix of up to 4 rows; zero if the determinant is 0, as `determinant` gives it."""
+    """The inverse of a square matrix of up to 4 rows. If `determinant` is 0, all elements of the result are 0."""
     matrix = _square("inverse", a, (1, 2, 3, 4))
     require_float("inverse", matrix.dtype)
     cofactors, value = adjugate(ops, matrix.rows)
@@ -265,7 +271,7 @@ def _inverse(ops: Ops, a: Operand) -> Bundle:
 
 @_matrices.add("inverse_approx(a: Mat) -> Mat", _inverse_ref, ulp=16)
 def _inverse_approx(ops: Ops, a: Operand) -> Bundle:
-    """The same as inverse."""
+    """The same as `inverse`."""
     return _inverse(ops, a)
 
 
@@ -293,7 +299,7 @@ def _get_diag(ops: Ops, mat: Operand) -> Bundle:
 
 @_matrices.add("ddot(a: Mat, b: Mat) -> Scalar", np.vdot, domain=(0.1, 2.0), ulp=8)
 def _ddot(ops: Ops, a: Operand, b: Operand) -> Value:
-    """The sum of the products of corresponding components."""
+    """The sum of the products of corresponding components of two matrices."""
     x, y = require_mat("ddot", a, b)
     return algebra.dot(ops, x.values, y.values)
 

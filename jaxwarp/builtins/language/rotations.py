@@ -108,14 +108,15 @@ def host_made_of(kind: Callable[[Any], Aggregate]) -> Ref:
 
 @_quaternions.add("quaternion(x: Float, y: Float, z: Float, w: Float, dtype: type = ...) -> Quat", host_made_of(Quat))
 def _quaternion(ops: Ops, *args: Operand, dtype: Any = None, **named: Operand) -> Bundle:
-    """A quaternion of its components; of a vector and w; of another one, converted; or zeros, of type dtype."""
+    """A quaternion of four components, or of a vector and w. Another quaternion is converted. No component means
+    zeros."""
     return made_of(ops, "quaternion", Quat, args, dtype, named)
 
 
 @_quaternions.add("quat_identity(dtype: type = float32) -> Quat",
                   lambda dtype=None: Quat(float_dtype("quat_identity", dtype))(*IDENTITY_ROTATION))  # fmt: skip
 def _quat_identity(ops: Ops, dtype: Any = None) -> Bundle:
-    """No rotation: 0, 0, 0, 1."""
+    """The rotation that turns nothing: (0, 0, 0, 1)."""
     return ops.construct(Quat(float_dtype("quat_identity", dtype)), IDENTITY_ROTATION)
 
 
@@ -147,9 +148,9 @@ def _to_axis_angle_ref(q: np.ndarray) -> tuple[Any, Any]:
     targets=("axis", "angle"),
 )
 def _quat_to_axis_angle(ops: Ops, quat: Operand) -> tuple[Bundle, Value]:
-    """The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without
-    rotation the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
-    those towards w > 0."""
+    """The axis and the angle, from 0 to pi, of a rotation. Pass two more variables to assign the results to them. For
+    the identity the axis is zero, and derivatives are 0. Half a turn has two axes; derivatives there are those for w >
+    0."""
     q = require_quat("quat_to_axis_angle", quat)
     *v, w = q.values
     length = norm(ops, *v)
@@ -175,8 +176,8 @@ def from_matrix_ref(m: np.ndarray) -> np.ndarray:
 
 @_quaternions.add("quat_from_matrix(mat: Mat33 | Mat44) -> Quat", in_double(from_matrix_ref, Quat), ulp=8)
 def quat_from_matrix(ops: Ops, mat: Operand) -> Bundle:
-    """The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
-    where the trace is not negative, else that of a positive largest component."""
+    """The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. If the trace is not negative,
+    w >= 0. Otherwise the component of largest magnitude is positive."""
     matrix = require_one("quat_from_matrix", "a matrix of 3 or 4 rows", mat, *(_square(n) for n in (3, 4)))
     return normalized(ops, Quat(matrix.dtype), _largest_row(ops, matrix))
 
@@ -219,14 +220,14 @@ def normalized(ops: Ops, t: Quat, values: Sequence[Value]) -> Bundle:
 
 @_quaternions.add("quat_inverse(quat: Quat) -> Quat", in_double(lambda q: q * [-1, -1, -1, 1], Quat))
 def _quat_inverse(ops: Ops, quat: Operand) -> Bundle:
-    """The conjugate, which is the inverse of a unit quaternion."""
+    """The conjugate. It is the inverse of a unit quaternion."""
     q = require_quat("quat_inverse", quat)
     return Bundle(q.type, (*(ops.neg(x) for x in q.values[:3]), q.values[3]))
 
 
 @_quaternions.add("quat_rotate(quat: Quat, vec: Vec3) -> Vec3", in_double(quat_rotated), ulp=16)
 def _quat_rotate(ops: Ops, quat: Operand, vec: Operand) -> Bundle:
-    """The vector turned by a unit quaternion."""
+    """Rotate a vector by a unit quaternion."""
     return _rotated(ops, "quat_rotate", quat, vec, backwards=False)
 
 
@@ -236,7 +237,7 @@ def _quat_rotate(ops: Ops, quat: Operand, vec: Operand) -> Bundle:
     ulp=16,
 )
 def _quat_rotate_inv(ops: Ops, quat: Operand, vec: Operand) -> Bundle:
-    """The vector turned by the inverse of a unit quaternion."""
+    """Rotate a vector by the inverse of a unit quaternion."""
     return _rotated(ops, "quat_rotate_inv", quat, vec, backwards=True)
 
 
@@ -253,8 +254,9 @@ def _slerp_ref(a: np.ndarray, b: np.ndarray, t: Any) -> np.ndarray:
 
 @_quaternions.add("quat_slerp(a: Quat, b: Quat, t: Float) -> Quat", in_double(_slerp_ref, Quat), ulp=32)
 def _quat_slerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Bundle:
-    """The rotation at the fraction t of the way from a to b, the shorter way, at constant speed. It has its derivatives
-    where a and b are equal, too; where they are half a turn apart there are two ways, and one is taken."""
+    """The rotation at the fraction t of the shorter way from a to b, at constant speed (spherical linear
+    interpolation). It has derivatives where a and b are equal, too. Half a turn apart there are two ways, and it takes
+    one of them."""
     start, end = require_quat("quat_slerp", a), require_quat("quat_slerp", b)
     require_like("quat_slerp", start, end)
     fraction = ops.scalar(float(t) if isinstance(t, int) else t, start.dtype)

@@ -95,7 +95,7 @@ for _name, _symbol in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), (
 
 @_arithmetic.add("div_approx(a: Any, b: Any) -> Any", ROWS["div"].ref)
 def _div_approx(ops: Ops, a: Operand, b: Operand) -> Operand:
-    """`a / b` of floats. Nothing is approximated: derivatives and devices agree to the last digits."""
+    """The quotient `a / b` of floats. In spite of its name it is not approximate: it is the same on every device."""
     made = ops.binary("div", *(float(v) if isinstance(v, int) else v for v in (a, b)))
     like = made.dtype if isinstance(made, Bundle) else ops.scalar(made).type
     if not like.is_float:
@@ -118,7 +118,7 @@ def _invert(ops: Ops, a: Operand) -> Operand:
 
 @_bits.add("cast(a: Scalar, dtype: type) -> Scalar", lambda x, dtype: x.view(as_dtype(dtype).numpy))
 def _cast(ops: Ops, a: Operand, dtype: Any) -> Value:
-    """The bits of a, read as another type of the same size. (To convert a value, call the type: `float64(x)`.)"""
+    """The bits of a, read as another type of the same size. To convert the value, call the type: `float64(x)`."""
     target = as_dtype(dtype)
     if not isinstance(target, Scalar):
         raise KernelTypeError(f"cast: expected a scalar type, got {target}")
@@ -133,7 +133,7 @@ def _neg(ops: Ops, x: Operand) -> Operand:
 
 @_arithmetic.add("pos(x: Any) -> Any", lambda x: x)
 def _pos(ops: Ops, x: Operand) -> Operand:
-    """The operator `+x`: x itself."""
+    """The operator `+x`, which is x itself."""
     return ops.unary("pos", x)
 
 
@@ -173,19 +173,19 @@ def _step(ops: Ops, x: Operand) -> Operand:
 
 @_arithmetic.add("frac(x: Float) -> Float", lambda x: x - np.trunc(x))
 def _frac(ops: Ops, x: Operand) -> Operand:
-    """The fraction x - trunc(x); it has the sign of x."""
+    """The fraction x - trunc(x). It has the sign of x."""
     return ops.call("sub", x, ops.call("trunc", x))
 
 
 @_arithmetic.add("degrees(x: Float) -> Float", lambda x: np.degrees(x.astype(np.float64)).astype(x.dtype), ulp=2)
 def _degrees(ops: Ops, x: Operand) -> Operand:
-    """Radians in degrees."""
+    """Convert radians to degrees."""
     return ops.call("mul", ops.scalar(x) if isinstance(x, Value) else float(_number("degrees", x)), 180.0 / np.pi)
 
 
 @_arithmetic.add("radians(x: Float) -> Float", lambda x: np.radians(x.astype(np.float64)).astype(x.dtype), ulp=2)
 def _radians(ops: Ops, x: Operand) -> Operand:
-    """Degrees in radians."""
+    """Convert degrees to radians."""
     return ops.call("mul", x if isinstance(x, Value) else float(_number("radians", x)), np.pi / 180.0)
 
 
@@ -206,27 +206,26 @@ def _extremum(name: str, ops: Ops, args: tuple[Operand, ...]) -> Operand:
     return result
 
 
-@_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.minimum, args))
+@_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref("min", args))
 def _min(ops: Ops, a: Operand, *more: Operand) -> Operand:
-    """`a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
-    NaNs."""
+    """`a if a < b else b` for numbers, and per component for vectors. With more arguments, from left to right. `min(v)`
+    of one vector is its smallest component; NaNs are ignored there."""
     return _extremum("min", ops, (a, *more))
 
 
-@_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.maximum, args))
+@_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref("max", args))
 def _max(ops: Ops, a: Operand, *more: Operand) -> Operand:
-    """`a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
-    NaNs."""
+    """`a if a > b else b` for numbers, and per component for vectors. With more arguments, from left to right. `max(v)`
+    of one vector is its largest component; NaNs are ignored there."""
     return _extremum("max", ops, (a, *more))
 
 
-def _extremum_ref(fn: Any, args: tuple[np.ndarray, ...]) -> np.ndarray:
-    if len(args) == 1:
-        return (np.fmin if fn is np.minimum else np.fmax).reduce(args[0])
-    result = args[0]
-    for other in args[1:]:
-        result = fn(result, other)
-    return result
+def _extremum_ref(name: str, args: tuple[np.ndarray, ...]) -> np.ndarray:
+    first, *others = args
+    if others:
+        return functools.reduce(ROWS[name].ref, args)
+    components = np.asarray(first)
+    return functools.reduce(row_of_atomic(name, SCALAR_BY_DTYPE[components.dtype]).ref, components)
 
 
 def _is_better(ops: Ops, row: str, value: Value, best: Value) -> Value:
@@ -248,22 +247,34 @@ def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
     return index
 
 
-@_choices.add("argmin(a: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
+def _arg_extremum_ref(fn: Callable[[np.ndarray], Any], v: np.ndarray) -> np.uint32:
+    components = np.asarray(v)
+    numbers = np.flatnonzero(components == components)
+    return np.uint32(numbers[fn(components[numbers])] if numbers.size else 0)
+
+
+@_choices.add("argmin(a: Vec) -> uint32", lambda v: _arg_extremum_ref(np.argmin, v))
 def _argmin(ops: Ops, a: Operand) -> Value:
-    """The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
+    """The index of the smallest component, and the first of equal ones. A NaN is ignored. If all are NaN, the index is
+    0."""
     return _arg_extremum("argmin", "lt", ops, a)
 
 
-@_choices.add("argmax(a: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
+@_choices.add("argmax(a: Vec) -> uint32", lambda v: _arg_extremum_ref(np.argmax, v))
 def _argmax(ops: Ops, a: Operand) -> Value:
-    """The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
+    """The index of the largest component, and the first of equal ones. A NaN is ignored. If all are NaN, the index is
+    0."""
     return _arg_extremum("argmax", "gt", ops, a)
 
 
-@_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", lambda x, low, high: np.minimum(np.maximum(low, x), high))
+def _clamp_ref(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return ROWS["min"].ref(ROWS["max"].ref(low, x), high)
+
+
+@_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", _clamp_ref)
 def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
-    """x, but not below low nor above high: min(max(low, x), high). Of vectors per component. Derivatives are those of
-    min and max: where x equals low, x moves; where it equals high, high does, as in Warp."""
+    """x limited to the range from low to high: min(max(low, x), high). Vectors are limited per component. If x equals
+    low, the derivative goes to x. If it equals high, it goes to high, as in Warp."""
     if isinstance(x, Bundle) or isinstance(low, Bundle) or isinstance(high, Bundle):
         return ops.componentwise("min", ops.componentwise("max", low, x), high)
     low, x, high = ops.scalars("clamp", low, x, high)
@@ -272,8 +283,8 @@ def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
 
 @_choices.add("where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any", np.where, also={"arr": "cond"})
 def _where(ops: Ops, cond: Operand, value_if_true: Operand, value_if_false: Operand) -> Operand:
-    """One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
-    evaluated; `a if cond else b` evaluates one."""
+    """One of two values. They can be numbers, vectors, structs, tiles (copied), parts of one array, or tuples of these.
+    Both are evaluated; `a if cond else b` evaluates only the one that it needs."""
     return ops.select(cond, value_if_true, value_if_false, "where")
 
 
@@ -282,11 +293,11 @@ def _where(ops: Ops, cond: Operand, value_if_true: Operand, value_if_false: Oper
     lambda condition, a, b: np.where(condition, b, a),
 )
 def _select(ops: Ops, cond: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
-    """Warp's older spelling of where, with the values in the other order."""
+    """An older form of `where`, as in Warp. The two values are in the other order."""
     return ops.select(cond, value_if_true, value_if_false)
 
 
-@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a + (b - a) * t, domain=(0.1, 1.0), ulp=4)
+@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a * (1 - t) + b * t, domain=(0.1, 1.0), ulp=4)
 def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
     """a * (1 - t) + b * t."""
     if isinstance(t, Bundle):
@@ -301,13 +312,13 @@ def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
 
 
 def _smoothstep_ref(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    t = np.clip((x - a) / (b - a), x.dtype.type(0), x.dtype.type(1))
+    t = _clamp_ref((x - a) / (b - a), x.dtype.type(0), x.dtype.type(1))
     return t * t * (x.dtype.type(3) - x.dtype.type(2) * t)
 
 
 @_choices.add("smoothstep(a: Float, b: Float, x: Float) -> Float", _smoothstep_ref, ulp=8)
 def _smoothstep(ops: Ops, a: Operand, b: Operand, x: Operand) -> Operand:
-    """0 below a, 1 above b, and t * t * (3 - 2 * t) between, with t the fraction of the way."""
+    """0 for x below a, 1 for x above b, and t * t * (3 - 2 * t) between, where t = (x - a) / (b - a)."""
     low, high, value = ops.scalars("smoothstep", *(float(v) if isinstance(v, int) else v for v in (a, b, x)))
     fraction = ops.call("div", ops.call("sub", value, low), ops.call("sub", high, low))
     t = ops.call("min", ops.call("max", 0.0, fraction), 1.0)

@@ -59,29 +59,29 @@ def _join(t: Bundle, p: Sequence[Value], q: Sequence[Value]) -> Bundle:
 
 @_transforms.add("transformation(p: Vec3, q: Quat, dtype: type = ...) -> Transform", host_made_of(Transform))
 def _transformation(ops: Ops, *args: Operand, dtype: Any = None, **named: Operand) -> Bundle:
-    """A transform of a translation and a rotation (none if it is left out), of 7 components, of another one, converted;
-    or zeros, of type dtype."""
+    """A transform of a translation and a rotation, or of 7 components. Without a rotation, it is the identity. Another
+    transform is converted. No component means zeros."""
     return made_of(ops, "transformation", Transform, args, dtype, named)
 
 
 @_transforms.add("transform_identity(dtype: type = float32) -> Transform",
                  lambda dtype=None: Transform(float_dtype("transform_identity", dtype))())  # fmt: skip
 def _transform_identity(ops: Ops, dtype: Any = None) -> Bundle:
-    """No motion: the translation 0, the rotation 0, 0, 0, 1."""
+    """The transform that moves nothing: translation 0, rotation (0, 0, 0, 1)."""
     t = Transform(float_dtype("transform_identity", dtype))
     return ops.construct(t, (0.0, 0.0, 0.0, *IDENTITY_ROTATION))
 
 
 @_transforms.add("transform_get_translation(xform: Transform) -> Vec3", in_double(lambda t: t[:3]))
 def _transform_get_translation(ops: Ops, xform: Operand) -> Bundle:
-    """The translation: xform.p."""
+    """The translation `xform.p`."""
     t = require_transform("transform_get_translation", xform)
     return Bundle(Vec(3, t.dtype), t.values[:3])
 
 
 @_transforms.add("transform_get_rotation(xform: Transform) -> Quat", in_double(lambda t: t[3:], Quat))
 def _transform_get_rotation(ops: Ops, xform: Operand) -> Bundle:
-    """The rotation: xform.q."""
+    """The rotation `xform.q`."""
     t = require_transform("transform_get_rotation", xform)
     return Bundle(Quat(t.dtype), t.values[3:])
 
@@ -113,7 +113,7 @@ def _with_rotation(ops: Ops, name: str, xform: Operand, q: Operand) -> Bundle:
     reads=2,
 )
 def _transform_set_translation(ops: Ops, xform: Operand, p: Operand) -> Bundle:
-    """Assigns to xform.p."""
+    """Do `xform.p = p`."""
     return _with_translation(ops, "transform_set_translation", xform, p)
 
 
@@ -121,28 +121,28 @@ def _transform_set_translation(ops: Ops, xform: Operand, p: Operand) -> Bundle:
     "transform_set_rotation(xform: Transform, q: Quat) -> None", in_double(_turned_ref, Transform), writes=(0,), reads=2
 )
 def _transform_set_rotation(ops: Ops, xform: Operand, q: Operand) -> Bundle:
-    """Assigns to xform.q."""
+    """Do `xform.q = q`."""
     return _with_rotation(ops, "transform_set_rotation", xform, q)
 
 
 @_transforms.add("transform_set_translation_copy(xform: Transform, p: Vec3) -> Transform",
                  in_double(_moved_ref, Transform))  # fmt: skip
 def _transform_set_translation_copy(ops: Ops, xform: Operand, p: Operand) -> Bundle:
-    """The transform with another translation."""
+    """A copy of the transform with another translation."""
     return _with_translation(ops, "transform_set_translation_copy", xform, p)
 
 
 @_transforms.add("transform_set_rotation_copy(xform: Transform, q: Quat) -> Transform",
                  in_double(_turned_ref, Transform))  # fmt: skip
 def _transform_set_rotation_copy(ops: Ops, xform: Operand, q: Operand) -> Bundle:
-    """The transform with another rotation."""
+    """A copy of the transform with another rotation."""
     return _with_rotation(ops, "transform_set_rotation_copy", xform, q)
 
 
 @_transforms.add("transform_multiply(a: Transform, b: Transform) -> Transform",
                  in_double(transform_product, Transform), ulp=16)  # fmt: skip
 def _transform_multiply(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The motion b, and then a: a * b."""
+    """The product a * b, which moves by b and then by a."""
     x, y = require_transform("transform_multiply", a), require_transform("transform_multiply", b)
     require_like("transform_multiply", x, y)
     return algebra.transform_product(ops, x, y)
@@ -170,14 +170,14 @@ def _applied(ops: Ops, name: str, xform: Operand, vector: Operand, *, moves: boo
 @_transforms.add("transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3", in_double(_point_ref), ulp=16,
                  also={"mat": "xform"})  # fmt: skip
 def _transform_point(ops: Ops, xform: Operand, point: Operand) -> Bundle:
-    """The point turned and then moved; a matrix of 4 rows is applied to the point and 1."""
+    """Rotate a point, then translate it. A matrix of 4 rows is multiplied by (point, 1)."""
     return _applied(ops, "transform_point", xform, point, moves=True)
 
 
 @_transforms.add("transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3", in_double(_vector_ref), ulp=16,
                  also={"mat": "xform"})  # fmt: skip
 def _transform_vector(ops: Ops, xform: Operand, vec: Operand) -> Bundle:
-    """The vector turned; a matrix of 4 rows is applied to the vector and 0."""
+    """Rotate a vector, without the translation. A matrix of 4 rows is multiplied by (vec, 0)."""
     return _applied(ops, "transform_vector", xform, vec, moves=False)
 
 
@@ -188,7 +188,7 @@ def _inverse_ref(t: np.ndarray) -> np.ndarray:
 
 @_transforms.add("transform_inverse(xform: Transform) -> Transform", in_double(_inverse_ref, Transform), ulp=16)
 def _transform_inverse(ops: Ops, xform: Operand) -> Bundle:
-    """The motion back; the rotation must be a unit quaternion."""
+    """The inverse of a transform whose rotation is a unit quaternion."""
     t = require_transform("transform_inverse", xform)
     back = algebra.quat_rotated(ops, t.values[3:], t.values[:3], backwards=True)
     *u, w = t.values[3:]
@@ -198,7 +198,7 @@ def _transform_inverse(ops: Ops, xform: Operand) -> Bundle:
 @_transforms.add("transform_from_matrix(mat: Mat44) -> Transform",
                  in_double(lambda m: np.append(m[:3, 3], from_matrix_ref(m)), Transform), ulp=8)  # fmt: skip
 def _transform_from_matrix(ops: Ops, mat: Operand) -> Bundle:
-    """The translation in the last column, and the rotation of the upper left part."""
+    """The transform of a matrix: its last column is the translation, its upper left part the rotation."""
     m = require_one("transform_from_matrix", "a matrix of 4 rows", mat, _mat44)
     return _join(m, m.columns[3][:3], quat_from_matrix(ops, m).values)
 
@@ -224,7 +224,7 @@ def _composed(ops: Ops, p: Sequence[Value], q: Sequence[Value], scale: Sequence[
 @_transforms.add("transform_to_matrix(xform: Transform) -> Mat44",
                  in_double(lambda t: _matrix_ref(t[:3], t[3:], 1.0)), ulp=8)  # fmt: skip
 def _transform_to_matrix(ops: Ops, xform: Operand) -> Bundle:
-    """The matrix that moves points, with the translation in its last column."""
+    """The matrix that does the same to points. Its last column is the translation."""
     t = require_transform("transform_to_matrix", xform)
     return _composed(ops, t.values[:3], t.values[3:], None)
 
@@ -232,7 +232,7 @@ def _transform_to_matrix(ops: Ops, xform: Operand) -> Bundle:
 @_transforms.add("transform_compose(position: Vec3, rotation: Quat, scale: Vec3) -> Mat44",
                  in_double(_matrix_ref), ulp=8)  # fmt: skip
 def _transform_compose(ops: Ops, position: Operand, rotation: Operand, scale: Operand) -> Bundle:
-    """The matrix that scales along the axes, turns, and then moves points."""
+    """The matrix that scales points along the axes, rotates them, then translates them."""
     name = "transform_compose"
     p, q, s = require_vec3(name, position), require_quat(name, rotation), require_vec3(name, scale)
     require_like(name, p, q, s)
@@ -246,7 +246,7 @@ def _decompose_ref(m: np.ndarray) -> tuple[np.ndarray, ...]:
 
 @_transforms.add("transform_decompose(m: Mat44) -> tuple[Vec3, Quat, Vec3]", in_double(_decompose_ref), ulp=32)
 def _transform_decompose(ops: Ops, m: Operand) -> tuple[Bundle, Bundle, Bundle]:
-    """The position, rotation and scale that transform_compose makes a matrix of; scales are positive."""
+    """The position, rotation and scale of a matrix made by transform_compose. The scales are positive."""
     matrix = require_one("transform_decompose", "a matrix of 4 rows", m, _mat44)
     rows: list[list[Value]] = [[], [], []]
     scale = []
@@ -280,7 +280,7 @@ def _sum(ops: Ops, a: Sequence[Value], b: Sequence[Value]) -> tuple[Value, ...]:
 
 @_spatial.add("spatial_dot(a: Vec6, b: Vec6) -> Float", in_double(np.dot), domain=(0.1, 2.0), ulp=8)
 def _spatial_dot(ops: Ops, a: Operand, b: Operand) -> Value:
-    """The sum of the products of components: the power of a wrench along a twist."""
+    """The sum of the products of corresponding components. For a wrench and a twist it is the power."""
     x, y = _spatial_pair("spatial_dot", a, b)
     return algebra.dot(ops, x.values, y.values)
 
@@ -291,7 +291,7 @@ def _cross_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @_spatial.add("spatial_cross(a: Vec6, b: Vec6) -> Vec6", in_double(_cross_ref), ulp=16)
 def _spatial_cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The cross product of two twists: (w x w', v x w' + w x v')."""
+    """The cross product of two twists (w, v) and (w', v'): (w x w', v x w' + w x v')."""
     x, y = _spatial_pair("spatial_cross", a, b)
     (w, v), (w2, v2) = (x.values[:3], x.values[3:]), (y.values[:3], y.values[3:])
     linear = _sum(ops, algebra.cross(ops, v, w2), algebra.cross(ops, w, v2))
@@ -304,7 +304,7 @@ def _cross_dual_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @_spatial.add("spatial_cross_dual(a: Vec6, b: Vec6) -> Vec6", in_double(_cross_dual_ref), ulp=16)
 def _spatial_cross_dual(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The cross product of a twist and a wrench: (w x t + v x f, w x f)."""
+    """The cross product of a twist (w, v) and a wrench (t, f): (w x t + v x f, w x f)."""
     x, y = _spatial_pair("spatial_cross_dual", a, b)
     (w, v), (t, f) = (x.values[:3], x.values[3:]), (y.values[:3], y.values[3:])
     angular = _sum(ops, algebra.cross(ops, w, t), algebra.cross(ops, v, f))
@@ -331,7 +331,7 @@ def _adjoint_ref(r: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 @_spatial.add("spatial_adjoint(r: Mat33, s: Mat33) -> Mat66", in_double(_adjoint_ref))
 def _spatial_adjoint(ops: Ops, r: Operand, s: Operand) -> Bundle:
-    """The matrix of blocks [[r, 0], [s, r]]; with s = skew(p) r it maps twists by a motion."""
+    """The matrix of blocks [[r, 0], [s, r]]. With s = skew(p) * r it maps twists by the transform (p, r)."""
     what = "a matrix of 3 rows"
     a, b = require_one("spatial_adjoint", what, r, _mat33), require_one("spatial_adjoint", what, s, _mat33)
     require_like("spatial_adjoint", a, b)
@@ -344,7 +344,7 @@ def _spatial_adjoint(ops: Ops, r: Operand, s: Operand) -> Bundle:
 @_spatial.add("velocity_at_point(qd: Vec6, r: Vec3) -> Vec3",
               in_double(lambda x, r: x[3:] + cross_product(x[:3], r)), ulp=16)  # fmt: skip
 def _velocity_at_point(ops: Ops, qd: Operand, r: Operand) -> Bundle:
-    """The linear velocity of a point at r of what moves with a twist: v + w x r."""
+    """The linear velocity v + w x r of the point at r of a body whose twist is qd = (w, v)."""
     x, at = require_spatial("velocity_at_point", qd), require_vec3("velocity_at_point", r)
     require_like("velocity_at_point", x, at)
     return Bundle(at.type, _sum(ops, x.values[3:], algebra.cross(ops, x.values[:3], at.values)))
@@ -370,14 +370,14 @@ def _turned_halves(ops: Ops, name: str, t: Operand, x: Operand) -> tuple[Bundle,
 
 @_spatial.add("transform_twist(t: Transform, x: Vec6) -> Vec6", in_double(_twist_ref), ulp=32)
 def _transform_twist(ops: Ops, t: Operand, x: Operand) -> Bundle:
-    """A twist in the frame that the transform leads to: (R w, R v + p x R w)."""
+    """Express a twist x = (w, v) in the frame that t maps to: (R w, R v + p x R w)."""
     motion, vector, w, v = _turned_halves(ops, "transform_twist", t, x)
     return Bundle(vector.type, (*w, *_sum(ops, v, algebra.cross(ops, motion.values[:3], w))))
 
 
 @_spatial.add("transform_wrench(t: Transform, x: Vec6) -> Vec6", in_double(_wrench_ref), ulp=32)
 def _transform_wrench(ops: Ops, t: Operand, x: Operand) -> Bundle:
-    """A wrench in the frame that the transform leads to: (R t + p x R f, R f)."""
+    """Express a wrench x = (t, f) in the frame that t maps to: (R t + p x R f, R f)."""
     motion, vector, torque, force = _turned_halves(ops, "transform_wrench", t, x)
     return Bundle(vector.type, (*_sum(ops, torque, algebra.cross(ops, motion.values[:3], force)), *force))
 

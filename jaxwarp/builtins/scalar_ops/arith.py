@@ -76,9 +76,10 @@ def _mod_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _pow_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     wide = np.float64 if a.dtype == np.float32 else np.longdouble
-    power = np.power(a.astype(wide), b.astype(wide)).astype(a.dtype)
+    # np.power takes the square root where the exponent is one number, 0.5: of -inf that is NaN, of -0.0 it is -0.0.
+    power = np.float_power(a.astype(wide), b.astype(wide)).astype(a.dtype)
     # The longest float's pow has been seen wrong here: (-inf) ** -(2.0 ** 63) gave inf.
-    return np.where(np.isinf(a), np.power(a, b), power)
+    return np.where(np.isinf(a), np.float_power(a, b).astype(a.dtype), power)
 
 
 def _fma_ref(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -303,22 +304,23 @@ ARITH = (
         partials=lambda o, out, a, b: (b, a), doc="The product. Integers wrap."),
     row("div", same("div", 2, NUMBER), ref=_div_ref, ulp=EXACT,
         cuda=kinds(integer="int_div({0}, {1})", floating="{0} / {1}"), llvm=_div_llvm,
-        partials=_div_partials, doc="The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0."),
+        partials=_div_partials, doc="The quotient. Integers are rounded toward zero, as in C++; an integer divided by "
+        "0 gives 0."),
     row("floordiv", same("floordiv", 2, NUMBER), ref=_floordiv_ref, ulp=EXACT,
         cuda=kinds(integer="int_floordiv({0}, {1})", floating="floor({0} / {1})") | {"f32": "floorf({0} / {1})"},
         llvm=_floordiv_llvm, partials=lambda o, out, a, b: (o.const(0.0, a), o.const(0.0, a)),
-        doc="floor(a / b), also of integers, as in Python; of these 0 if the divisor is 0."),
+        doc="floor(a / b), for integers too, as in Python; an integer divided by 0 gives 0."),
     row("mod", same("mod", 2, NUMBER), ref=_mod_ref, ulp=EXACT,
         cuda=kinds(integer="int_mod({0}, {1})", floating="fmod({0}, {1})") | {"f32": "fmodf({0}, {1})"},
         llvm=_mod_llvm, partials=_mod_partials,
-        doc="The remainder with the sign of the dividend, as C++ % and fmod. Of integers: 0 if the divisor is 0."),
+        doc="The remainder with the sign of the dividend, as % and fmod of C++; for integers, 0 if the divisor is 0."),
     row("neg", same("neg", 1, NUMBER), ref=np.negative, ulp=EXACT,
         cuda=kinds(integer="wrap_neg({0})", floating="-{0}"), llvm=_neg_llvm,
         partials=lambda o, out, a: (o.const(-1.0, a),), doc="The negation. Integers wrap."),
     row("abs", same("abs", 1, NUMBER), ref=np.abs, ulp=EXACT,
         cuda=kinds(integer="int_abs({0})", unsigned="{0}", floating="fabs({0})") | {"f32": "fabsf({0})"},
         llvm=_abs_llvm, partials=lambda o, out, a: (o.sign(a),),
-        doc="The absolute value. Of the smallest integer: itself. The derivative at 0 is 1."),
+        doc="The absolute value. The smallest integer stays as it is. The derivative at 0 is 1."),
     row("sign", same("sign", 1, NUMBER), ref=_sign_ref, ulp=EXACT, cuda="sign_of({0})", llvm=_sign_llvm,
         partials=lambda o, out, a: (o.const(0.0, a),), doc="-1 if x < 0, else 1."),
     row("min", same("min", 2, NUMBER), ref=lambda a, b: np.where(a < b, a, b), ulp=EXACT,
@@ -329,19 +331,19 @@ ARITH = (
     row("min_number", same("min_number", 2, FLOAT), ref=partial(extreme, "min"), ulp=EXACT,
         cuda={"f32": "fminf({0}, {1})", "f64": "fmin({0}, {1})"}, llvm=_number_llvm("min"),
         partials=_selecting("min_number"),
-        doc="What atomic_min leaves: the smaller of the two; of a number and a NaN the number. -0.0 is less than 0.0."),
+        doc="The result of atomic_min: the smaller of two numbers. A NaN is ignored; -0.0 is less than 0.0."),
     row("max_number", same("max_number", 2, FLOAT), ref=partial(extreme, "max"), ulp=EXACT,
         cuda={"f32": "fmaxf({0}, {1})", "f64": "fmax({0}, {1})"}, llvm=_number_llvm("max"),
         partials=_selecting("max_number"),
-        doc="What atomic_max leaves: the larger of the two; of a number and a NaN the number. 0.0 is more than -0.0."),
+        doc="The result of atomic_max: the larger of two numbers. A NaN is ignored; -0.0 is less than 0.0."),
     row("pow", same("pow", 2, FLOAT), ref=_pow_ref, domain=((0.01, 20.0), (-10.0, 10.0)),
         ulp={"f32": 4.0, "f64": 4.0, "*": 1.0}, cuda={"f32": "powf({0}, {1})", "f64": "pow({0}, {1})"},
-        llvm=emit_formula(power), partials=_pow_partials, doc="a to the power b."),
+        llvm=emit_formula(power), partials=_pow_partials, doc="The first argument to the power of the second."),
     row("fma", same("fma", 3, FLOAT), ref=_fma_ref, ulp=EXACT,
         cuda={"f32": "fmaf({0}, {1}, {2})", "f64": "fma({0}, {1}, {2})"}, llvm=emit_intrinsic("fma"),
         partials=lambda o, out, a, b, c: (b, a, o.const(1.0, a)), doc="a * b + c, rounded once."),
     row("copysign", same("copysign", 2, FLOAT), ref=np.copysign, ulp=EXACT,
         cuda={"f32": "copysignf({0}, {1})", "f64": "copysign({0}, {1})"}, llvm=emit_intrinsic("copysign"),
         partials=lambda o, out, a, b: (o.copysign(o.copysign(1.0, a), o.mul(o.copysign(1.0, a), b)), o.const(0.0, a)),
-        doc="The magnitude of the first argument, with the sign of the second."),
+        doc="The magnitude of the first argument with the sign of the second."),
 )  # fmt: skip

@@ -145,8 +145,8 @@ CASTS = (
     row("cast", _no_infer, ref=_cast_ref, ulp={"*": 0.0}, typed=True, llvm=_cast_llvm,
         cuda={f"{s.short}->{t.short}": _cast_text(s, t) for s in SCALARS for t in SCALARS},
         partials=no_partials,
-        doc="The value in another type. Floats to integers truncate, saturate, and send NaN to 0; integers wrap; "
-            "anything to bool is x != 0. Its derivative is the cast of the (co)tangent."),
+        doc="The value in another type. Floats to integers truncate, stop at the limits, and make NaN 0. Integers "
+        "wrap. Anything to bool is x != 0. The derivative is the cast of the tangent."),
     row("bitcast", _no_infer, ref=lambda x, *, dtype: x.view(dtype), ulp={"*": 0.0}, typed=True, llvm=_bitcast_llvm,
         cuda="bit_cast<{type}>({0})", partials=NoGradient("it reinterprets bits"),
         doc="The bits of a value read as another type of the same size."),

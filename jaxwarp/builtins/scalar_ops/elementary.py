@@ -109,7 +109,7 @@ def _asin_slope(o: PartialOps, x: Value) -> Value:
 
 
 _EXACT = {"*": 0.0}
-_ENDS = "Beyond -1 and 1 it is what it is there, and from there on its derivative is 0."
+_ENDS = "Arguments beyond -1 and 1 count as -1 and 1. The derivative is 0 there and at the ends."
 
 ELEMENTARY = (
     row("sqrt", same("sqrt", 1, FLOAT), ref=np.sqrt, domain=((0.0, 1e4),), ulp=_EXACT,
@@ -117,9 +117,10 @@ ELEMENTARY = (
         partials=lambda o, out, x: (o.div(0.5, out),), doc="The square root, correctly rounded."),
     row("rsqrt", same("rsqrt", 1, FLOAT), ref=lambda x: x.dtype.type(1) / np.sqrt(x), domain=((1e-4, 1e4),),
         ulp=_EXACT, cuda={"f32": "1.0f / sqrtf({0})", "f64": "1.0 / sqrt({0})"}, llvm=_rsqrt_llvm,
-        partials=lambda o, out, x: (o.div(o.mul(-0.5, out), x),), doc="1 / sqrt(x), each rounded."),
+        partials=lambda o, out, x: (o.div(o.mul(-0.5, out), x),), doc="1 / sqrt(x). The root and the quotient are each "
+        "rounded."),
     _elementary("cbrt", np.cbrt, lambda o, out, x: (o.div(1.0, o.mul(3.0, o.mul(out, out))),), (-1e3, 1e3),
-        ulp=(2, 4), llvm=vector_math.cbrt, doc="The cube root, of negative numbers too."),
+        ulp=(2, 4), llvm=vector_math.cbrt, doc="The cube root. It exists for negative numbers too."),
     _elementary("exp", np.exp, lambda o, out, x: (out,), (-80.0, 80.0), llvm=vector_math.exp, doc="e to the power x."),
     _elementary("exp2", np.exp2, lambda o, out, x: (o.mul(math.log(2.0), out),), (-100.0, 100.0),
         llvm=vector_math.exp2, doc="2 to the power x."),

@@ -34,7 +34,7 @@ def _rounding(name: str, ref: Any, intrinsic: str, doc: str) -> Any:
 ROUNDING = (
     _rounding("floor", np.floor, "floor", "The largest whole number not above x."),
     _rounding("ceil", np.ceil, "ceil", "The smallest whole number not below x."),
-    _rounding("trunc", np.trunc, "trunc", "x without its fraction: toward zero."),
-    _rounding("round", _round_ref, "round", "The nearest whole number; halves away from zero."),
-    _rounding("rint", np.rint, "rint", "The nearest whole number; halves to the even one."),
+    _rounding("trunc", np.trunc, "trunc", "x rounded toward zero."),
+    _rounding("round", _round_ref, "round", "The nearest whole number. Halves are rounded away from zero."),
+    _rounding("rint", np.rint, "rint", "The nearest whole number. Halves are rounded to the even one."),
 )

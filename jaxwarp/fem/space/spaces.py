@@ -135,19 +135,19 @@ def make_polynomial_basis_space(
     discontinuous: bool = False,
     family: Polynomial | None = None,
 ) -> BasisSpace:
-    """Polynomials on each cell of a geometry.
+    """Make shape functions that are polynomials on each cell of a geometry.
 
     Args:
         geo: the geometry.
-        degree: 0 to 3; of `RAVIART_THOMAS` and `NEDELEC_FIRST_KIND` 1.
-        element_basis: which polynomials; None: Lagrange's. `BSPLINE`, on grids, is of degree 1 to 3: one node at each
-            vertex, from degree 2 on also at those of one more cell around the grid. Values at nodes are no values of
-            the field.
-        discontinuous: whether cells share no nodes; so it is of degree 0 and of `NONCONFORMING_POLYNOMIAL`.
-        family: where nodes are along an axis of squares and cubes.
+        degree: the degree, 0 to 3. For `RAVIART_THOMAS` and `NEDELEC_FIRST_KIND` it is 1.
+        element_basis: the kind of polynomials. None: Lagrange's. `BSPLINE`, on grids only, has degree 1 to 3, and a
+            node at each vertex; from degree 2 on, also at the vertices of one more cell around the grid. What a field
+            stores at these nodes are coefficients, and not its values there.
+        discontinuous: if True, cells share no nodes. This always holds for degree 0 and `NONCONFORMING_POLYNOMIAL`.
+        family: the places of nodes along an axis of squares and cubes.
 
     Raises:
-        KernelTypeError, KernelValueError: there is no such space.
+        KernelTypeError, KernelValueError: the geometry has no such space.
     """
     if not isinstance(geo, Geometry):
         raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type_text(geo)}")
@@ -165,15 +165,15 @@ def make_polynomial_basis_space(
 def make_collocated_function_space(
     basis_space: BasisSpace, dtype: Any = None, dof_mapper: DofMapper | None = None
 ) -> FunctionSpace:
-    """Functions with values of a type at the nodes of a basis.
+    """Make a function space with a value of a type at each node of a basis.
 
     Args:
         basis_space: the shape functions.
-        dtype: a scalar, vector or matrix type of the geometry's precision; None: its scalar type.
-        dof_mapper: how values are stored; it says the type then.
+        dtype: a scalar, vector or matrix type with the geometry's precision. None: the geometry's scalar type.
+        dof_mapper: the way in which values are stored. It also determines the type.
 
     Raises:
-        KernelTypeError: values of the type cannot be.
+        KernelTypeError: the type does not have the geometry's precision.
     """
     if basis_space.shape.is_vector:
         raise KernelValueError(
@@ -201,20 +201,24 @@ def _mapped_space(what: str, basis_space: Any, basis: ElementBasis) -> FunctionS
 
 @boundary
 def make_contravariant_function_space(basis_space: Any) -> FunctionSpace:
-    """Vector fields with a flux through each side, continuous across it, as `make_polynomial_space` makes them.
+    """Make a space of vector fields with a flux through each side, which is continuous across the side.
+
+    `make_polynomial_space` makes the same space.
 
     Args:
-        basis_space: of `RAVIART_THOMAS`.
+        basis_space: shape functions of `RAVIART_THOMAS`.
     """
     return _mapped_space("make_contravariant_function_space", basis_space, ElementBasis.RAVIART_THOMAS)
 
 
 @boundary
 def make_covariant_function_space(basis_space: Any) -> FunctionSpace:
-    """Vector fields with a circulation along each edge, continuous there, as `make_polynomial_space` makes them.
+    """Make a space of vector fields with a circulation along each edge, which is continuous at the edge.
+
+    `make_polynomial_space` makes the same space.
 
     Args:
-        basis_space: of `NEDELEC_FIRST_KIND`.
+        basis_space: shape functions of `NEDELEC_FIRST_KIND`.
     """
     return _mapped_space("make_covariant_function_space", basis_space, ElementBasis.NEDELEC_FIRST_KIND)
 
@@ -229,11 +233,13 @@ def make_polynomial_space(
     discontinuous: bool = False,
     family: Polynomial | None = None,
 ) -> FunctionSpace:
-    """Functions that are polynomials in each cell; arguments as of `make_polynomial_basis_space` and
-    `make_collocated_function_space`.
+    """Make a space of functions that are polynomials in each cell.
 
-    Fields of `RAVIART_THOMAS` have the flux through each side, along `fem.normal`; those of `NEDELEC_FIRST_KIND` the
-    circulation along each edge, from the vertex with the lower number. Their values are vectors, `dof_values` numbers.
+    `make_polynomial_basis_space` and `make_collocated_function_space` describe the arguments.
+
+    A field of `RAVIART_THOMAS` stores the flux through each side, along `fem.normal`. A field of `NEDELEC_FIRST_KIND`
+    stores the circulation along each edge, from the vertex with the lower number. The values of both are vectors, and
+    `dof_values` are numbers.
     """
     basis = make_polynomial_basis_space(geo, degree, element_basis, discontinuous, family)
     if basis.shape.is_vector:

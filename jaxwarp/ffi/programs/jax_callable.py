@@ -325,7 +325,7 @@ class JaxCallable:
         output_dims = freeze_dims(output_dims, f"callable {self.__name__}: output_dims")
         options = CallOptions(None, output_dims, vmap_method).over(self._defaults)
         self._require_options(options)
-        values = [for_jax(as_jax_value(v), a.where) for a, v in zip(self._inputs, values, strict=True)]
+        values = [for_jax(as_jax_value(v, a.where), a.where) for a, v in zip(self._inputs, values, strict=True)]
         is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
         dynamic = [v for v, static in zip(values, is_static, strict=True) if not static]
         fixed = tuple(Static(v) for v, static in zip(values, is_static, strict=True) if static)

@@ -173,7 +173,9 @@ def launch_traced(
         return  # no thread needs what the kernel does
     arguments = arguments_of(kernel)
     _refuse_host_arrays(arguments, given)
-    values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
+    values = [
+        g if isinstance(g, ArrayHandle) else as_jax_value(g, a.where) for a, g in zip(arguments, given, strict=True)
+    ]
     pairs = zip(arguments, values, strict=True)
     described = [_described(argument, value) for argument, value in pairs]
     described = with_absent(arguments, described)

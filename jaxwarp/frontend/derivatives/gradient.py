@@ -232,6 +232,6 @@ def _without_arrays(
 provide(
     "grad",
     "grad(f: Function) -> Function",
-    "The gradient of a function that returns a float: a function of the same arguments that gives the derivative by "
-    "each (a tuple, if there are several); of integers it is 0.",
+    "The gradient of a `@func` that returns a float. `grad(f)(x, y)` is a tuple of the derivatives with respect to `x` "
+    "and to `y`. With one argument it is the derivative itself. The derivative with respect to an integer is 0.",
 )(_grad)

@@ -68,7 +68,7 @@ _FOLDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "neg", *_COM
 
 
 _LITERAL_HINTS = {
-    "text": 'kernels compute with numbers; write static(TABLE["a"]) for a value that Python looks up by a text',
+    "text": "kernels compute with numbers; print takes text and f-strings, static(...) what Python looks up by a text",
     "a complex number": "use a vector of two components",
     "...": "write the numbers",
 }

@@ -59,7 +59,8 @@ def provide(name: str, signature: str, doc: str, host: Callable[..., Any] | None
 # Threads
 
 
-@provide("tid", "tid() -> int | tuple[int, ...]", "The index of this thread: one int, or as many as names take it.")
+@provide("tid", "tid() -> int | tuple[int, ...]", "The index of this thread. `i = tid()` is one int; `i, j = tid()` "
+"are two.")
 def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
     """`tid()`, asked for `count` indices."""
     if node.args or node.keywords:
@@ -96,7 +97,7 @@ def _arguments(node: ast.Call) -> str:
 @provide(
     "static",
     "static(expression) -> constant",
-    "Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.",
+    "Evaluate an expression in Python while the kernel is compiled. It may use variables of unrolled loops.",
     host=lambda value: value,
 )
 def _static(frame: Frame, node: ast.Call) -> Any:
@@ -243,7 +244,8 @@ def _len(frame: Frame, node: ast.Call) -> Any:
             )
 
 
-@provide("type", "type(x: Scalar | Vec | Mat) -> type", "The type of a value, to make others of it.")
+@provide("type", "type(x: Scalar | Vec | Mat) -> type", "The type of `x`. You can call it: `type(x)(1)` is 1 in that "
+"type.")
 def _type(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError(
@@ -284,7 +286,7 @@ def _atomic(name: str, kind: str, doc: str) -> None:
             stored = [frame.ops.unary("neg", stored[0])]
         return atomic(frame, kind, element, *stored)
 
-    provide(f"atomic_{name}", signature, f"Atomically {doc}; returns the old value.")(lower)
+    provide(f"atomic_{name}", signature, f"{doc}, atomically. Returns the old value.")(lower)
 
 
 def _adjoint_atomic(frame: Frame, node: ast.Call, name: str) -> type[NoValue]:
@@ -352,15 +354,15 @@ def _signature(name: str) -> str:
     return INTRINSICS[name].signature
 
 
-_atomic("add", "add", "adds `value` to an element")
-_atomic("sub", "add", "subtracts `value` from an element")
-_atomic("min", "min", "replaces an element by the smaller of it and `value`; a NaN is left out")
-_atomic("max", "max", "replaces an element by the larger of it and `value`; a NaN is left out")
-_atomic("exch", "exch", "replaces an element by `value`")
-_atomic("cas", "cas", "replaces an element by `value` if it equals `compare`")
-_atomic("and", "and", "replaces an element by its bitwise and with `value`")
-_atomic("or", "or", "replaces an element by its bitwise or with `value`")
-_atomic("xor", "xor", "replaces an element by its bitwise exclusive or with `value`")
+_atomic("add", "add", "Add `value` to an element")
+_atomic("sub", "add", "Subtract `value` from an element")
+_atomic("min", "min", "Replace an element by the smaller of it and `value`, or by the number if one is NaN")
+_atomic("max", "max", "Replace an element by the larger of it and `value`, or by the number if one is NaN")
+_atomic("exch", "exch", "Replace an element by `value`")
+_atomic("cas", "cas", "Replace an element by `value` if it equals `compare`")
+_atomic("and", "and", "Replace an element by its bitwise and with `value`")
+_atomic("or", "or", "Replace an element by its bitwise or with `value`")
+_atomic("xor", "xor", "Replace an element by its bitwise exclusive or with `value`")
 
 # Python's own functions that have a meaning in kernels, and those of `math` that are called as ours.
 PYTHON_OBJECTS.update({getattr(math, name): FUNCTIONS[name] for name in dir(math) if name in FUNCTIONS})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
@@ -75,11 +76,15 @@ def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
                 )
     if len(value) != len(where.elts):
         raise KernelTypeError(
-            f"cannot unpack {len(value)} values into {len(where.elts)} names",
-            hint=f"write {len(value)} names, one for each value",
+            f"cannot unpack {_counted(value, 'value')} into {_counted(where.elts, 'name')}",
+            hint=f"write {_counted(value, 'name')}, one for each value",
         )
     for element, part in zip(where.elts, value, strict=True):
         assign(frame, element, part)
+
+
+def _counted(items: Sequence[Any], noun: str) -> str:
+    return f"{len(items)} {noun}{'s' * (len(items) != 1)}"
 
 
 @statement(ast.AnnAssign)

@@ -65,6 +65,12 @@ OF_PYTHON = {
     "isinstance": "compare types: if type(x) == float32:",
     "sum": "add the values up in a loop",
     "sorted": "sort before the launch, or a tile: tile_sort(t)",
+    "range": "write it in a loop: for i in range(n):",
+    "enumerate": "write for i in range(n):, and read the elements with i",
+    "zip": "write for i in range(n):, and read the elements of each with i",
+    "reversed": "count down: for i in range(n - 1, -1, -1):",
+    "any": "write a or b, or test in a loop",
+    "all": "write a and b, or test in a loop",
 }
 
 # Names of NumPy for functions that have another name here.

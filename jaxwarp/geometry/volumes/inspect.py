@@ -71,7 +71,7 @@ class Inspected:
 
     @property
     def dtype(self) -> Any:
-        """The type of the values; None of an index grid."""
+        """The type of the values. None for an index grid."""
         name = type_name(self)
         return None if name is None else TYPES[name]
 
@@ -81,13 +81,13 @@ class Inspected:
         return type_name(self) is None
 
     def get_tile_count(self) -> int:
-        """Return how many bricks there are; of a volume that can be rebuilt, how many there may be."""
+        """Return the number of bricks. For a volume that can be rebuilt, it is the largest possible number."""
         made: Any = self
         most = made.get_rebuild_info()
         return most.max_leaf_node_count if most.kind else _known("get_tile_count", made.tile_count)
 
     def get_voxel_count(self) -> int:
-        """Return how many voxels have a number; of a volume that can be rebuilt, how many may have one."""
+        """Return the number of voxels that have a number. If the volume can be rebuilt, it is the largest possible."""
         made: Any = self
         most = made.get_rebuild_info()
         return most.max_voxel_count if most.kind else _known("get_voxel_count", made.voxel_count)

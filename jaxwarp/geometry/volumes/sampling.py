@@ -258,10 +258,10 @@ def sample_any_grad(
 
 @wp.func
 def volume_sample(id: Volume, uvw: wp.vec3, sampling_mode: int, dtype: Any):
-    """The value at a place in index space, of a volume of values of type `dtype`.
+    """Sample a volume at a place in index space. `dtype` is the type of its values.
 
-    `Volume.CLOSEST` is the nearest voxel's, halves away from zero; `Volume.LINEAR` interpolates between eight, and is
-    there for floats and vectors of them. Outside of all bricks it is the background.
+    `Volume.CLOSEST` takes the nearest voxel, and rounds halves away from zero. `Volume.LINEAR` interpolates between
+    eight voxels, of floats or vectors of floats. Outside of all bricks the value is the background.
     """
     return sample_any(id, uvw, sampling_mode, values_of(id, dtype()), False, dtype())
 
@@ -280,15 +280,15 @@ def volume_sample_v(id: Volume, uvw: wp.vec3, sampling_mode: int) -> wp.vec3:
 
 @wp.func
 def volume_sample_i(id: Volume, uvw: wp.vec3) -> int:
-    """The value of the nearest voxel, of int32."""
+    """The value of the nearest voxel of an int32 volume."""
     return volume_sample(id, uvw, Volume.CLOSEST, wp.int32)
 
 
 @wp.func
 def volume_sample_grad(id: Volume, uvw: wp.vec3, sampling_mode: int, grad: wp.ref[Any], dtype: Any):
-    """Sample as `volume_sample` does, and set `grad` to the derivative by the place.
+    """Sample as `volume_sample` does, and set `grad` to the derivative with respect to the place.
 
-    `grad` is a vec3 for a scalar, and a matrix with a row for each component of a vector; 0 for `Volume.CLOSEST`.
+    `grad` is a vec3 for scalars, and a matrix with a row for each component for vectors. For `Volume.CLOSEST` it is 0.
     """
     return sample_any_grad(id, uvw, sampling_mode, values_of(id, dtype()), False, dtype(), grad)
 
@@ -301,7 +301,7 @@ def volume_sample_grad_f(id: Volume, uvw: wp.vec3, sampling_mode: int, grad: wp.
 
 @wp.func
 def volume_sample_index(id: Volume, uvw: wp.vec3, sampling_mode: int, voxel_data: wp.array[Any], background: Any):
-    """A sample of values that are in an array, in the order of the volume's voxels: those of `volume_lookup_index`."""
+    """Sample the values of an array. Voxel i has `voxel_data[i]`, where i is its `volume_lookup_index`."""
     return sample_any(id, uvw, sampling_mode, voxel_data, background, voxel_data.dtype())
 
 
@@ -309,7 +309,7 @@ def volume_sample_index(id: Volume, uvw: wp.vec3, sampling_mode: int, voxel_data
 def volume_sample_grad_index(
     id: Volume, uvw: wp.vec3, sampling_mode: int, voxel_data: wp.array[Any], background: Any, grad: wp.ref[Any]
 ):
-    """Sample as `volume_sample_index` does, and set `grad` to the derivative by the place."""
+    """Sample as `volume_sample_index` does, and set `grad` to the derivative with respect to the place."""
     return sample_any_grad(id, uvw, sampling_mode, voxel_data, background, voxel_data.dtype(), grad)
 
 
@@ -318,7 +318,7 @@ def volume_sample_grad_index(
 
 @wp.func
 def volume_lookup(id: Volume, i: int, j: int, k: int, dtype: Any):
-    """The value of a voxel, of a volume of values of type `dtype`; outside of all bricks, the background."""
+    """The value of voxel (i, j, k), or the background outside of all bricks. `dtype` is the type of the values."""
     values = values_of(id, dtype())
     return values[place_of(id, i, j, k)]
 
@@ -343,13 +343,13 @@ def volume_lookup_i(id: Volume, i: int, j: int, k: int) -> int:
 
 @wp.func
 def volume_lookup_index(id: Volume, i: int, j: int, k: int) -> int:
-    """The number of a voxel, from 0; -1 of one that has none: outside of all bricks, or not active in an index grid."""
+    """The number of voxel (i, j, k), from 0. It is -1 outside of all bricks, and for inactive voxels of index grids."""
     return index_of(id, place_of(id, i, j, k))
 
 
 @wp.func
 def volume_store(id: Volume, i: int, j: int, k: int, value: Any):
-    """Writes the value of a voxel, of the volume's type. Outside of all bricks it does nothing."""
+    """Store the value of voxel (i, j, k). `value` has the volume's type. Outside of all bricks nothing is stored."""
     place = place_of(id, i, j, k)
     if place < (len(id.tiles) << 9):
         values = values_of(id, value)
@@ -376,7 +376,7 @@ def volume_store_i(id: Volume, i: int, j: int, k: int, value: int):
 
 @wp.func
 def volume_voxel_count(id: Volume) -> int:
-    """Return how many voxels have a number."""
+    """The number of voxels that have a number."""
     return id.voxel_count
 
 
@@ -385,25 +385,25 @@ def volume_voxel_count(id: Volume) -> int:
 
 @wp.func
 def volume_index_to_world(id: Volume, uvw: wp.vec3) -> wp.vec3:
-    """The place in world space of one in index space."""
+    """Convert a place from index space to world space."""
     return id.matrix * uvw + id.translation
 
 
 @wp.func
 def volume_world_to_index(id: Volume, xyz: wp.vec3) -> wp.vec3:
-    """The place in index space of one in world space."""
+    """Convert a place from world space to index space."""
     return id.inverse * (xyz - id.translation)
 
 
 @wp.func
 def volume_index_to_world_dir(id: Volume, uvw: wp.vec3) -> wp.vec3:
-    """The direction in world space of one in index space."""
+    """Convert a direction from index space to world space."""
     return id.matrix * uvw
 
 
 @wp.func
 def volume_world_to_index_dir(id: Volume, xyz: wp.vec3) -> wp.vec3:
-    """The direction in index space of one in world space."""
+    """Convert a direction from world space to index space."""
     return id.inverse * xyz
 
 

@@ -33,28 +33,28 @@ Vec4: Any = wp.types.vector(length=4, dtype=Any)
 @guarded
 @wp.struct
 class Volume(Inspected, Rebuilt):
-    """Values at the voxels of a sparse grid, for lookups and samples in kernels.
+    """Values at the voxels of a sparse grid, which kernels look up and sample.
 
-    It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Volume`, or `wp.uint64` as in Warp.
-    `Volume.load_from_numpy`, `allocate`, `allocate_by_tiles`, `allocate_by_voxels` and `load_from_nvdb` make one. Given
-    arrays of JAX the first four are pure functions, also under `jit`, `vmap` and `scan`; else the volume has arrays of
-    NumPy, or of jaxwarp on a GPU, which kernels outside of JAX write to.
+    A volume is a struct: a pytree in JAX, and an argument of kernels, annotated `wp.Volume`, or `wp.uint64` as in Warp.
+    `Volume.load_from_numpy`, `allocate`, `allocate_by_tiles`, `allocate_by_voxels` and `load_from_nvdb` make one. With
+    JAX arrays the first four are pure functions, which work under `jit`, `vmap` and `scan`. Otherwise the volume has
+    NumPy arrays, or jaxwarp arrays on a GPU, and kernels outside of JAX can write to it.
 
-    Voxels are in bricks of 8 by 8 by 8. The values are one array, of the type of the volume: those of the bricks, one
-    after the other, then a brick of the background, then one for each value that fills larger parts of a file. They
-    have derivatives, and so have the transforms.
+    Voxels are stored in bricks of 8 by 8 by 8. One array has all values: first those of the bricks, one brick after
+    another, then a brick of the background, then a brick for each value that fills a larger part of a file. Values and
+    transforms have derivatives.
 
     Attributes:
-        table, entries, low, dims: what finds the brick at a place.
-        tiles: (b, 3) the lowest voxel of each brick.
-        index: (512 b) numbers of the voxels, of a grid of active ones; None: they are in order.
-        scalars, vec3s, vec4s: the values, None of all kinds but one; of an index grid, all are None.
-        matrix, inverse, translation: from index to world space, and back.
-        tile_count, voxel_count: how many there are.
+        table, entries, low, dims: the table that finds the brick at a place.
+        tiles: the lowest voxel of each brick, of shape (b, 3).
+        index: the numbers of the voxels, of shape (512 b,), if only active voxels have one. None: they are in order.
+        scalars, vec3s, vec4s: the values. Only the array of the volume's type is not None; in an index grid, none is.
+        matrix, inverse, translation: the transform from index to world space, and its inverse.
+        tile_count, voxel_count: the numbers of bricks and of voxels.
 
     Args:
-        data: a grid of NanoVDB in memory, without the header of a file: an array of bytes.
-        copy: accepted, no effect.
+        data: an array of bytes: a NanoVDB grid in memory, without the header of a file.
+        copy: accepted, but has no effect.
     """
 
     table: wp.array[int]
@@ -81,7 +81,7 @@ class Volume(Inspected, Rebuilt):
 
     @property
     def id(self) -> Any:
-        """A number that names the volume, for kernels that take `uint64`; 0 is none. In JAX, the volume itself."""
+        """The id to pass to a kernel that takes `uint64`. In JAX it is the volume itself."""
         return id_of(self)
 
     @property
@@ -91,16 +91,16 @@ class Volume(Inspected, Rebuilt):
 
     @property
     def values(self) -> Any:
-        """The values of all bricks, (n[, c]), with what stands for the background; None of an index grid.
+        """All values, of shape (n,) or (n, c), those of the background included. None for an index grid.
 
-        Of a volume on a GPU, a copy in the memory of the host.
+        For a volume on a GPU they are a copy in the memory of the host.
         """
         found = self.held_values
         return found.numpy() if isinstance(found, LiveArray) else found
 
     @property
     def bricks(self) -> Any:
-        """The values of the bricks, (b, 8, 8, 8[, c]), that of voxel (i, j, k) of a brick at [i, j, k]."""
+        """The values of the bricks, of shape (b, 8, 8, 8) or (b, 8, 8, 8, c)."""
         values = self.values
         if values is None:
             raise KernelTypeError("Volume.bricks: an index grid has no values", hint="make an array for its voxels")
@@ -108,7 +108,7 @@ class Volume(Inspected, Rebuilt):
 
     @property
     def background(self) -> Any:
-        """The value outside of all bricks; None of an index grid."""
+        """The value outside of all bricks. None for an index grid."""
         held, first = self.held_values, len(self.tiles) * VOXELS
         if isinstance(held, LiveArray):
             return held[first : first + 1].numpy()[0]
@@ -116,12 +116,12 @@ class Volume(Inspected, Rebuilt):
 
     @property
     def overflow(self) -> Any:
-        """True if there was no room for some bricks: a program asked for more than `max_tiles`."""
+        """True if some bricks did not fit: a program needed more than `max_tiles`."""
         return self.tile_count > len(self.tiles)
 
     @boundary
     def replace(self, bricks: Any = None, background: Any = None) -> Volume:
-        """Another volume with the same bricks, of other values, or with another background.
+        """Make a volume with the same bricks, and other values or another background.
 
         Args:
             bricks: (b, 8, 8, 8[, c]).

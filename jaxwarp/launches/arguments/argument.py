@@ -98,7 +98,7 @@ class Given:
 
     `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
     sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one;
-    `is_absent`: None is given for an array, and the rest is what an empty one has.
+    `is_absent`: None is given for an array, and the rest is what an empty one has; `is_eager`: a launch outside of JAX.
     """
 
     kind: str
@@ -108,6 +108,7 @@ class Given:
     is_host: bool = False
     element: Element | None = None
     is_absent: bool = False
+    is_eager: bool = False
 
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
@@ -194,12 +195,16 @@ def _absent(argument: CallParameter) -> Given:
     return Given("NoneType", (0,) * argument.ndim + components, scalar.numpy, is_absent=True)
 
 
-def as_jax_value(value: Any) -> Any:
+def as_jax_value(value: Any, where: str = "") -> Any:
     """A JAX array for what JAX takes as one: objects with `__jax_array__`, and arrays that JAX itself passes around
     while it traces. Arrays of NumPy of other classes are plain ones. Everything else as it is.
 
+    Args:
+        value: an argument of a call.
+        where: the argument's name in messages.
+
     Raises:
-        KernelTypeError: an array of NumPy with a mask.
+        KernelTypeError: an array of NumPy with a mask, or an array outside of JAX that JAX cannot take.
     """
     if isinstance(value, np.ndarray) and not isinstance(value, HostValue):
         require_unmasked(value)
@@ -209,7 +214,10 @@ def as_jax_value(value: Any) -> Any:
     if is_reference(value):
         return value
     if hasattr(value, "__jax_array__"):
-        return jnp.asarray(value.__jax_array__())
+        try:
+            return jnp.asarray(value.__jax_array__())
+        except KernelTypeError as error:
+            raise KernelTypeError(f"{where}: {error.message}" if where else error.message, hint=error.hint) from None
     try:
         is_array = isinstance(jax.typeof(value), jax.core.ShapedArray) and not isinstance(value, jax.ShapeDtypeStruct)
     except TypeError:

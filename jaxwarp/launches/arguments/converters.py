@@ -83,10 +83,14 @@ def other_kind(argument: CallParameter, scalar: Scalar, given: Given) -> str:
     if given.kind == REFERENCE:
         return f"pass what it holds: {name}[...]"
     if given.kind in ("list", "tuple") and (argument.is_array or isinstance(argument.element, Aggregate)):
+        if given.is_eager:
+            return f"make an array of it: jaxwarp.array({name}, dtype={scalar})"
         return f"make an array of it: jax.numpy.asarray({name}, '{scalar}')"
     if not argument.is_array:
         return "pass a number, or a scalar of JAX"
     if given.kind in ("int", "float", "bool"):
+        if given.is_eager:
+            return f"make an array of it: jaxwarp.full(shape, {name}, dtype={scalar})"
         return f"make an array of it: jax.numpy.full(shape, {name}, '{scalar}')"
     return "pass arrays one by one, each as an argument of its own"
 

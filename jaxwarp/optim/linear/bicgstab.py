@@ -91,10 +91,10 @@ def _direction(
 
 @boundaries
 class BiCGSTAB(LinearSolverState):
-    """Stabilised biconjugate gradients. `LinearSolverState` says what its arguments are.
+    """A solver by stabilised biconjugate gradients, for any matrix. `LinearSolverState` lists the other arguments.
 
     Args:
-        is_left_preconditioner: whether `M` is multiplied from the left.
+        is_left_preconditioner: multiply by `M` from the left, not from the right.
     """
 
     name = "bicgstab"

@@ -141,10 +141,12 @@ def _require_restart(what: str, restart: Any) -> int:
 
 @boundaries
 class CG(_Restarted):
-    """Conjugate gradients, for symmetric positive definite matrices. `LinearSolverState` says what its arguments are.
+    """A solver by conjugate gradients, for symmetric positive definite matrices.
+
+    `LinearSolverState` lists the other arguments.
 
     Args:
-        restart: after so many iterations the residual is computed anew, and the direction forgotten. None: never.
+        restart: start again from the current solution after so many iterations. None: never.
     """
 
     name = "cg"
@@ -188,10 +190,10 @@ class CG(_Restarted):
 
 @boundaries
 class CR(_Restarted):
-    """Conjugate residuals, for symmetric matrices. `LinearSolverState` says what its arguments are.
+    """A solver by conjugate residuals, for symmetric matrices. `LinearSolverState` lists the other arguments.
 
     Args:
-        restart: after so many iterations the residual is computed anew, and the direction forgotten. None: never.
+        restart: start again from the current solution after so many iterations. None: never.
     """
 
     name = "cr"

@@ -28,35 +28,36 @@ _WIDEST = 64
 
 @boundaries
 class FSAI(LinearOperator):
-    """An approximation of the inverse of a symmetric positive definite `BsrMatrix` outside of JAX: `G^T G`.
+    """A factorized sparse approximate inverse `G^T G` of a symmetric positive definite `BsrMatrix`, outside of JAX.
 
-    It can be the `M` of a solver. Numbers are those of the matrix, whatever its blocks are.
+    Pass it as `M` to a solver. G is a matrix of numbers, whatever blocks the matrix has.
 
     Args:
-        A: the matrix, both triangles, with square blocks; that it is definite is not looked at as a whole.
-        max_row_size: how many numbers a row of G has at most, 1 to 64. One is the diagonal.
-        kap_tolerance: a row grows no more where that betters it by no more than this part; 0: that is not looked at.
-        pivot_floor: the least pivot of the matrix on a support, its diagonal scaled to 1: a row ends before.
+        A: the matrix, with both triangles and square blocks. That it is positive definite is not checked as a whole.
+        max_row_size: the largest number of elements in a row of G, 1 to 64. With 1, G is diagonal.
+        kap_tolerance: a row stops growing when the relative improvement is at most this. 0: never because of it.
+        pivot_floor: a row stops growing before a pivot below this, where the diagonal of the matrix is scaled to 1.
             None: 1e-3 for float16, 1e-6 for float32, 1e-12 for float64.
-        factor_dtype: of the numbers of G: those of the matrix (None), or float32 for float64.
-        reuse_pattern: keep what `update` needs.
-        max_step_size: how many columns a row takes at once, 1 to 64.
-        regularize_refit: `update` raises small pivots to the floor, and gives rows that have no others their scaled
-            diagonal; without, it refuses the matrix.
-        validate_topology: `update` compares the places of blocks. Without, other places are undefined behaviour.
-        defer_pattern: the supports are chosen by the first `update` that succeeds; until then G is the identity.
+        factor_dtype: the type of the numbers of G: that of the matrix (None), or float32 for float64.
+        reuse_pattern: keep the pattern, so that you can call `update`.
+        max_step_size: the number of columns that a row takes at once, 1 to 64.
+        regularize_refit: `update` raises small pivots to the floor, and reduces rows without other pivots to their
+            scaled diagonal. If False, it refuses such a matrix.
+        validate_topology: `update` checks that the blocks have the same places. If False, other places are undefined
+            behaviour.
+        defer_pattern: the first `update` that succeeds chooses the pattern. Until then G is the identity.
 
     Attributes:
-        G, GT: the factor, a matrix of numbers, and its transpose. They are for reading.
-        truncated_rows: how many rows ended at the floor; None with `defer_pattern`.
+        G, GT: the factor, a matrix of numbers, and its transpose. Do not change them.
+        truncated_rows: the number of rows that stopped at `pivot_floor`; None with `defer_pattern`.
         source: the matrix of the last update that succeeded.
-        update_status: with `reuse_pattern`, of the last update: places that differ, diagonals that are not positive,
-            rows that failed, rows that were regularized.
-        pattern_ready: with `defer_pattern`, 1 in an array if the supports are chosen.
-        pattern_status: with `defer_pattern`, an array, in which the number 1 is that of truncated rows.
+        update_status: with `reuse_pattern`, four numbers about the last update: places that differ, diagonal
+            elements that are not positive, rows that failed, rows that were regularized.
+        pattern_ready: with `defer_pattern`, an array that holds 1 once the pattern is chosen.
+        pattern_status: with `defer_pattern`, an array whose element 1 is the number of truncated rows.
 
     Raises:
-        KernelTypeError, KernelValueError: the matrix or an option is not that; a diagonal is not positive.
+        KernelTypeError, KernelValueError: the matrix or an option does not fit, or a diagonal element is not positive.
     """
 
     def __init__(
@@ -138,14 +139,14 @@ class FSAI(LinearOperator):
         self._is_grown = True
 
     def update(self, A: Any = None) -> FSAI:
-        """Computes the numbers of the factor anew, on the supports that it has.
+        """Compute the factor of changed numbers, with the same pattern.
 
         Args:
-            A: the matrix, with blocks where it had them; None: `source`, whose numbers have changed.
+            A: the matrix, with blocks in the same places. None: `source`, whose numbers you have changed.
 
         Raises:
-            KernelValueError: without `reuse_pattern`; the matrix differs in more than its numbers, or has no factor.
-                The factor is as before then. In a capture, only `update_status` tells, and the factor is as before.
+            KernelValueError: `reuse_pattern` was not set, the matrix differs in more than its numbers, or it has no
+                factor. The factor then stays as it was. In a capture there is no error: read `update_status`.
         """
         if self.update_status is None:
             raise KernelValueError(

@@ -174,12 +174,12 @@ def require_restart(what: str, restart: Any) -> int:
 
 @boundaries
 class GMRES(LinearSolverState):
-    """Generalised minimal residuals. `LinearSolverState` says what its arguments are.
+    """A solver by generalised minimal residuals, for any matrix. `LinearSolverState` lists the other arguments.
 
     Args:
-        restart: how large the basis becomes before it starts again from the solution so far; the residual is looked at
-            then. So many vectors are kept.
-        is_left_preconditioner: whether `M` is multiplied from the left.
+        restart: the number of vectors in the basis. When it is full, the solver checks the residual, and starts again
+            from the current solution.
+        is_left_preconditioner: multiply by `M` from the left, not from the right.
     """
 
     name = "gmres"

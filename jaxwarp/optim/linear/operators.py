@@ -22,20 +22,20 @@ FLOATS = (float16, float32, float64)
 
 @boundaries
 class LinearOperator:
-    """The left-hand side of a system, or a preconditioner: what multiplies vectors by a matrix.
+    """A matrix that is known by its products with vectors: the left-hand side of a system, or a preconditioner.
 
     Args:
-        shape: its numbers of rows and columns.
-        dtype: the type of its elements: a float, or vectors or matrices of them.
-        device: where its vectors are.
+        shape: the numbers of rows and columns.
+        dtype: the type of the elements: a float, or a vector or matrix of floats.
+        device: the device of the vectors. In JAX it may be None.
         matvec: outside of JAX, a function `matvec(x, y, z, alpha, beta)` that sets `z = alpha A x + beta y`; `z` may be
-            `y`, and `y` is not read where `beta` is 0. In JAX, a function of `x` that gives `A x`.
-        batch_offsets: outside of JAX, of int32: the system is several ones, of the scalars from one offset to the next.
-            Scalars from the last on belong to none, and stay as they are.
-        max_batch_length: accepted, no effect: how long the longest of them is.
+            `y`, and must not read `y` if `beta` is 0. In JAX, a function of `x` that returns `A x`.
+        batch_offsets: outside of JAX, an array of int32 for several systems in one: each has the scalars from one
+            offset to the next. Scalars after the last offset belong to no system, and do not change.
+        max_batch_length: the length of the longest system. Accepted, but has no effect.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments are not that.
+        KernelTypeError, KernelValueError: an argument has another type or shape.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LinearOperator:
 
     @property
     def scalar_type(self) -> Any:
-        """The type of its numbers."""
+        """The scalar type of the elements."""
         return element_scalar(self.dtype)
 
     @property
@@ -83,15 +83,15 @@ def _require_offsets(offsets: Any) -> None:
 
 @located_call
 def aslinearoperator(A: Any, batch_offsets: Any = None, max_batch_length: int | None = None) -> Any:
-    """A matrix as a `LinearOperator`.
+    """Make a `LinearOperator` of a matrix.
 
     Args:
-        A: an array with two axes, all elements of a matrix; with one, its diagonal, of floats or vectors of them; a
-            `BsrMatrix`; or a `LinearOperator`, which is given back.
-        batch_offsets, max_batch_length: of the operator.
+        A: an array with two axes, the matrix; an array with one axis, a diagonal of floats or vectors; a `BsrMatrix`;
+            or a `LinearOperator`, which is returned.
+        batch_offsets, max_batch_length: see `LinearOperator`.
 
     Raises:
-        KernelTypeError, KernelValueError: it is no matrix of floats.
+        KernelTypeError, KernelValueError: `A` is not a matrix of floats.
     """
     return operator_of("aslinearoperator", "A", A, batch_offsets, max_batch_length)
 

@@ -26,17 +26,17 @@ _ROUNDING = {float16: 1e-3, float64: 1e-12}
 
 @located_call
 def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
-    """An approximation of the inverse of a matrix, to be the `M` of a solver.
+    """Make an approximate inverse of a matrix, to pass as `M` to a solver.
 
     Args:
-        A: the matrix: an array with two axes, or a `BsrMatrix`. Values of JAX have the first two kinds only.
-        ptype: "diag", the inverse of its diagonal, 1 where that is 0; "diag_abs", that of its absolute values;
-            "block_jacobi_direct", the inverses of the blocks on the diagonal of a `BsrMatrix`, of singular ones the
-            identity; "block_jacobi_sequential" and "block_jacobi_tile" (not of float16), those of the blocks that are
-            symmetric and positive definite, of others the identity; "fsai", `FSAI(A)`; "id", None.
+        A: the matrix: an array with two axes, or a `BsrMatrix`. Values of JAX support only "diag" and "diag_abs".
+        ptype: "diag", the inverse of the diagonal, with 1 for zeros; "diag_abs", that of its absolute values;
+            "block_jacobi_direct", the inverses of the diagonal blocks of a `BsrMatrix`, with the identity for singular
+            ones; "block_jacobi_sequential" and "block_jacobi_tile" (not for float16), the same for blocks that are
+            symmetric and positive definite, with the identity for others; "fsai", `FSAI(A)`; "id", None.
 
     Raises:
-        KernelTypeError, KernelValueError: there is no such preconditioner, or not of this matrix.
+        KernelTypeError, KernelValueError: `ptype` is unknown, or does not work for this matrix.
     """
     if ptype == "id":
         return None

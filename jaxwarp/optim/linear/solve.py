@@ -34,14 +34,14 @@ def cg(
     leave out the initial guess `x`. `callback`, `run` and `restart` are refused, and `check_every` has no effect.
 
     Returns:
-        The iterations, the norm of the residual, computed anew at the end, and what it was to be (see
-        `LinearSolverState`); with `run=False` the solver. In JAX a `Solution`.
+        The number of iterations, the norm of the residual (computed anew at the end), and the tolerance that it should
+        reach (see `LinearSolverState`). With `run=False` the solver. In JAX a `Solution`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
+        With respect to `A` and `b`. In JAX of any order and mode; on a tape, unless `A` is a function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
@@ -66,16 +66,16 @@ def cr(
     *,
     restart: int | None = None,
 ) -> Any:
-    """Solves `A x = b` for a symmetric `A` by conjugate residuals: `CR` says what its arguments are.
+    """Solve `A x = b` for a symmetric `A` by conjugate residuals. `CR` lists the arguments; `cg` says what JAX takes.
 
     Returns:
-        As `cg`.
+        The same as `cg`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
+        With respect to `A` and `b`. In JAX of any order and mode; on a tape, unless `A` is a function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
@@ -99,16 +99,16 @@ def bicgstab(
     is_left_preconditioner: bool = False,
     run: bool = True,
 ) -> Any:
-    """Solves `A x = b` by stabilised biconjugate gradients: `BiCGSTAB` says what its arguments are.
+    """Solve `A x = b` by stabilised biconjugate gradients, for any `A`. `BiCGSTAB` lists the arguments.
 
     Returns:
-        As `cg`.
+        The same as `cg`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
+        With respect to `A` and `b`. In JAX of any order and mode; on a tape, unless `A` is a function.
     """
     if is_value(b):
         return solve_value(
@@ -134,16 +134,16 @@ def gmres(
     is_left_preconditioner: bool = False,
     run: bool = True,
 ) -> Any:
-    """Solves `A x = b` by restarted generalised minimal residuals: `GMRES` says what its arguments are.
+    """Solve `A x = b` by restarted generalised minimal residuals, for any `A`. `GMRES` lists the arguments.
 
     Returns:
-        As `cg`. The iterations are a multiple of `restart`, and the residual is computed anew after each so many.
+        As `cg`. The number of iterations is a multiple of `restart`. The residual is computed anew at each restart.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
+        With respect to `A` and `b`. In JAX of any order and mode; on a tape, unless `A` is a function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run}

@@ -43,27 +43,30 @@ def _go_on(square: wp.array[wp.Float], limit: wp.array[wp.Float], cycle: int, mo
 
 @boundaries
 class LinearSolverState:
-    """A solver with its memory: called, it solves; with other arguments of the same types and shapes, these.
+    """A solver that keeps its memory between calls: the base class of `CG`, `CR`, `BiCGSTAB` and `GMRES`.
 
-    `CG`, `CR`, `BiCGSTAB` and `GMRES` are such; the functions `cg`, `cr`, `bicgstab` and `gmres` make them, and with
-    `run=False` give them.
+    Calling it solves the system. You can pass other arrays of the same types and shapes to the call. The functions
+    `cg`, `cr`, `bicgstab` and `gmres` return a solver if you pass `run=False`.
 
     Args:
-        A: the matrix: an array with two axes; with one, a diagonal; a `BsrMatrix`, or a `LinearOperator`.
-        b: the right-hand side, of floats or vectors of them.
-        x: like `b`: what the solver starts from, and the solution.
-        tol: the residual is to be at most this much of the norm of `b`.
-        atol: or at most this. None: the other one; both None: a default of the type, 1e-6 for float32.
-        maxiter: iterations at most. 0 and None: as many as there are unknowns (of a system, if there are several).
-        M: a preconditioner, near the inverse of `A`, like `A`.
-        callback: called with the iteration, residual and tolerance as often as the residual is looked at; a kernel that
-            takes three arrays of them, the latter two squared, if `check_every` is 0.
-        check_every: after how many iterations the residual is looked at. 0: arrays are given back, and nothing is read
-            in Python, so that a capture can keep it.
-        use_cuda_graph: accepted, no effect.
+        A: the matrix: an array with two axes; an array with one axis, which is a diagonal; a `BsrMatrix`; or a
+            `LinearOperator`.
+        b: the right-hand side, an array of floats or of vectors of floats.
+        x: the initial guess, an array like `b`. The solver overwrites it with the solution.
+        tol: the relative tolerance. The solver stops if the norm of the residual is at most `max(tol * norm(b), atol)`.
+        atol: the absolute tolerance. If one of `tol` and `atol` is None, it takes the value of the other. If both are,
+            they take a default of the type, 1e-6 for float32.
+        maxiter: the largest number of iterations. 0 and None: the number of unknowns (of one system, if there are
+            several).
+        M: a preconditioner: an approximate inverse of `A`, of the same kinds as `A`.
+        callback: called with the iteration, residual and tolerance at each check. If `check_every` is 0, it is a kernel
+            that takes three arrays of these, the last two squared.
+        check_every: the number of iterations between checks of the residual. 0: Python reads no residual, and the call
+            returns arrays, so that a capture can contain it.
+        use_cuda_graph: accepted, but has no effect.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments are not that.
+        KernelTypeError, KernelValueError: an argument has another type or shape.
     """
 
     name = "LinearSolverState"
@@ -97,14 +100,15 @@ class LinearSolverState:
         self._allocate()
 
     def __call__(self, A: Any = None, b: Any = None, x: Any = None, M: Any = None) -> tuple[Any, Any, Any]:
-        """Solves, with what is given in place of what it was made with.
+        """Solve the system. An argument that you pass replaces the one that the solver was made with.
 
         Returns:
-            The iterations, the norm of the residual and what it was to be; of several systems the largest. With
-            `check_every=0` arrays of them, of squares for each system.
+            The number of iterations, the norm of the residual, and the tolerance; of several systems the largest. With
+            `check_every=0` arrays, with the squares of both norms for each system.
 
         Raises:
-            KernelTypeError, KernelValueError: it is of other types or shapes, or a tape would leave out a derivative.
+            KernelTypeError, KernelValueError: an argument has another type or shape, or a tape would leave out a
+                derivative.
         """
         operator = self._A if A is None else operator_of(self.name, "A", A)
         inverse = self._M if M is None else operator_of(self.name, "M", M)

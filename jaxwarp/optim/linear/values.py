@@ -35,7 +35,7 @@ class Solution(NamedTuple):
     Attributes:
         x: the solution.
         residual: the norm of `b - A x`.
-        tolerance: what that was to be at most: it is larger if the solver has not come so far.
+        tolerance: the tolerance of the residual. If the residual is larger, the solver has not converged.
     """
 
     x: jax.Array

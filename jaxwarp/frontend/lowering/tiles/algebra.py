@@ -37,9 +37,9 @@ def _is_complex(dtype: Any) -> bool:
 @tile_function(
     "tile_matmul(a: Tile, b: Tile, out: Tile = None, alpha: Float = 1.0, beta: Float = 1.0,"
     ' precision: str = "default") -> Tile',
-    "The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile"
-    " `alpha * a @ b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where"
-    ' that is half. `precision="tf32"` has no effect: products of float32 stay in float32.',
+    "The product of two tiles. With `out`, do `out = alpha * a @ b + beta * out` in place; without, return"
+    " `alpha * a @ b`. Elements that are vectors of two floats are complex numbers. Sums have the type of the result;"
+    ' those of half types are in float32. `precision="tf32"` has no effect: products of float32 stay in float32.',
 )
 def _matmul(
     frame: Frame, node: ast.Call, a: Any, b: Any, out: Any, alpha: Any, beta: Any, precision: Any
@@ -130,9 +130,10 @@ def _sides(name: str, what: str, matrix: Tile, value: Any) -> Tile:
 
 @tile_function(
     'tile_cholesky(A: Tile, fill_mode: str = "lower") -> Tile',
-    "The lower triangular L of A = L L^T of a symmetric positive definite A, of which the lower triangle is read; with"
-    ' `fill_mode="upper"` U of A = U^T U, of the upper one. The other triangle is zero. NaN where A is not positive'
-    " definite. (Golub and Van Loan, Matrix Computations, 4.2.)",
+    "The Cholesky factor of a symmetric positive definite A: the lower triangular L with A = L L^T. Only the lower"
+    ' triangle of A is read. With `fill_mode="upper"` it is U with A = U^T U, from the upper triangle. The other'
+    " triangle of the result is zero. If A is not positive definite, there are NaNs in it. (Golub and Van Loan, Matrix"
+    " Computations, 4.2.)",
 )
 def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any, name: str = "tile_cholesky") -> Tile:  # noqa: N803 - Warp's
     matrix, upper = _square(name, "A", A), _upper(name, fill_mode)
@@ -143,7 +144,7 @@ def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any, name: str = 
 
 @tile_function(
     'tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")',
-    "As `tile_cholesky`, in place of A, the other triangle zero.",
+    "Like `tile_cholesky`, but overwrite A with the factor, and its other triangle with zeros.",
 )
 def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
     result = _cholesky(frame, node, A, fill_mode, "tile_cholesky_inplace")
@@ -153,7 +154,8 @@ def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> t
 
 @tile_function(
     'tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile',
-    "The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or right-hand sides as columns.",
+    "The solution x of A x = y, from the result of `tile_cholesky`. y has one axis, or one column for each right-hand "
+    "side.",
 )
 def _cholesky_solve(
     frame: Frame,
@@ -171,7 +173,7 @@ def _cholesky_solve(
 
 @tile_function(
     'tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")',
-    "As `tile_cholesky_solve`, in place of y.",
+    "Like `tile_cholesky_solve`, but overwrite y with the solution.",
 )
 def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
     assign_tile(frame, y, _cholesky_solve(frame, node, L, y, fill_mode, "tile_cholesky_solve_inplace"))
@@ -180,14 +182,16 @@ def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_m
 
 @tile_function(
     "tile_lower_solve(L: Tile, y: Tile) -> Tile",
-    "The solution x of L x = y, for a lower triangular L. y has one axis, or right-hand sides as columns.",
+    "The solution x of L x = y, for a lower triangular L. y has one axis, or one column for each right-hand side.",
 )
 def _lower_solve(frame: Frame, node: ast.Call, L: Any, y: Any, name: str = "tile_lower_solve") -> Tile:  # noqa: N803
     matrix = _square(name, "L", L)
     return _as_given(_solved(frame, node, "forward", matrix, _sides(name, "y", matrix, y)), y)
 
 
-@tile_function("tile_lower_solve_inplace(L: Tile, y: Tile)", "As `tile_lower_solve`, in place of y.")
+@tile_function(
+    "tile_lower_solve_inplace(L: Tile, y: Tile)", "Like `tile_lower_solve`, but overwrite y with the solution."
+)
 def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[NoValue]:  # noqa: N803
     assign_tile(frame, y, _lower_solve(frame, node, L, y, "tile_lower_solve_inplace"))
     return NoValue
@@ -195,14 +199,16 @@ def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[N
 
 @tile_function(
     "tile_upper_solve(U: Tile, z: Tile) -> Tile",
-    "The solution x of U x = z, for an upper triangular U. z has one axis, or right-hand sides as columns.",
+    "The solution x of U x = z, for an upper triangular U. z has one axis, or one column for each right-hand side.",
 )
 def _upper_solve(frame: Frame, node: ast.Call, U: Any, z: Any, name: str = "tile_upper_solve") -> Tile:  # noqa: N803
     matrix = _square(name, "U", U)
     return _as_given(_solved(frame, node, "backward", matrix, _sides(name, "z", matrix, z)), z)
 
 
-@tile_function("tile_upper_solve_inplace(U: Tile, z: Tile)", "As `tile_upper_solve`, in place of z.")
+@tile_function(
+    "tile_upper_solve_inplace(U: Tile, z: Tile)", "Like `tile_upper_solve`, but overwrite z with the solution."
+)
 def _upper_solve_inplace(frame: Frame, node: ast.Call, U: Any, z: Any) -> type[NoValue]:  # noqa: N803
     assign_tile(frame, z, _upper_solve(frame, node, U, z, "tile_upper_solve_inplace"))
     return NoValue
@@ -243,13 +249,13 @@ def _diag_add(frame: Frame, _node: ast.Call, a: Any, d: Any) -> Tile:
 
 @tile_function(
     "tile_fft(inout: Tile)",
-    "The discrete Fourier transform along the last axis, in place, of a tile of vectors (re, im).",
+    "The discrete Fourier transform along the last axis, in place. Elements are vectors (real, imaginary).",
 )
 def _fft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
     return _transformed(frame, node, "tile_fft", inout, -1.0)
 
 
-@tile_function("tile_ifft(inout: Tile)", "The inverse of `tile_fft` but for the factor 1/n, as in Warp, in place.")
+@tile_function("tile_ifft(inout: Tile)", "The inverse of `tile_fft`, in place, without the factor 1/n, as in Warp.")
 def _ifft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
     return _transformed(frame, node, "tile_ifft", inout, 1.0)
 
@@ -286,7 +292,7 @@ def _largest(t: Scalar) -> int:
 
 @tile_function(
     "tile_sort(keys: Tile, values: Tile)",
-    "Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.",
+    "Sort both tiles by `keys`, in row-major order and in place. The sort is stable, and NaNs come last.",
 )
 def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]:
     first, second = (_flat(require_tile(f"tile_sort: {n}", t)) for n, t in (("keys", keys), ("values", values)))

@@ -88,7 +88,7 @@ def _common_shape(name: str, operands: Sequence[Any]) -> tuple[int, ...]:
 
 @tile_function(
     "tile_map(op: Callable, a: Tile, *args: Any) -> Tile",
-    "A tile of `op(a[i], ...)` at each place; arguments that are no tiles are the same at all places.",
+    "Apply `op` to each element: `op(a[i], b[i], ...)`. An argument that is not a tile is the same in every call.",
 )
 def _map(frame: Frame, node: ast.Call, op: Any, a: Any, args: tuple[Any, ...]) -> Tile:
     _require_function("tile_map", op)
@@ -147,7 +147,8 @@ def _reduced(frame: Frame, name: str, a: Any, axis: Any, combine: Callable[[Any,
 
 @tile_function(
     "tile_reduce(op: Callable, a: Tile, axis: int = None) -> Tile",
-    "A tile of one element, `op(... op(op(a[0], a[1]), a[2]) ...)`; with `axis`, of all that differ only along it.",
+    "Combine all elements into a tile of one element: `op(op(a[0], a[1]), a[2])` and so on. With `axis`, combine along "
+    "that axis only.",
 )
 def _reduce(frame: Frame, node: ast.Call, op: Any, a: Any, axis: Any) -> Tile:
     _require_function("tile_reduce", op)
@@ -156,18 +157,18 @@ def _reduce(frame: Frame, node: ast.Call, op: Any, a: Any, axis: Any) -> Tile:
 
 @tile_function(
     "tile_sum(a: Tile, axis: int = None) -> Tile",
-    "A tile of one element, the sum of all; with `axis`, of those that differ only along it.",
+    "The sum of all elements, as a tile of one element. With `axis`, sums along that axis.",
 )
 def _sum(frame: Frame, _node: ast.Call, a: Any, axis: Any) -> Tile:
     return _reduced(frame, "tile_sum", a, axis, lambda x, y: frame.ops.binary("add", x, y))
 
 
-@tile_function("tile_min(a: Tile) -> Tile", "A tile of one element, the smallest one.")
+@tile_function("tile_min(a: Tile) -> Tile", "The smallest element, as a tile of one element.")
 def _min(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _extremum(frame, "tile_min", "lt", a)
 
 
-@tile_function("tile_max(a: Tile) -> Tile", "A tile of one element, the largest one.")
+@tile_function("tile_max(a: Tile) -> Tile", "The largest element, as a tile of one element.")
 def _max(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _extremum(frame, "tile_max", "gt", a)
 
@@ -178,14 +179,14 @@ def _extremum(frame: Frame, name: str, better: str, a: Any) -> Tile:
 
 
 @tile_function(
-    "tile_argmin(a: Tile) -> Tile", "A tile of one int: where the first smallest element is, in row-major order."
+    "tile_argmin(a: Tile) -> Tile", "The index of the first smallest element in row-major order, as a tile of one int."
 )
 def _argmin(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _arg(frame, "tile_argmin", "lt", a)
 
 
 @tile_function(
-    "tile_argmax(a: Tile) -> Tile", "A tile of one int: where the first largest element is, in row-major order."
+    "tile_argmax(a: Tile) -> Tile", "The index of the first largest element in row-major order, as a tile of one int."
 )
 def _argmax(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _arg(frame, "tile_argmax", "gt", a)
@@ -227,7 +228,8 @@ def _require_numbers(name: str, tile: Tile) -> None:
 
 @tile_function(
     "tile_dot(a: Tile, b: Tile) -> Tile",
-    "A tile of one element, the sum of the products of elements; of vectors `dot`, of matrices `ddot`.",
+    "The sum of the products of corresponding elements, as a tile of one element. Vectors are multiplied by `dot`, "
+    "matrices by `ddot`.",
 )
 def _dot(frame: Frame, _node: ast.Call, a: Any, b: Any) -> Tile:
     first, second = require_tile("tile_dot: a", a), require_tile("tile_dot: b", b)
@@ -245,7 +247,7 @@ def _dot(frame: Frame, _node: ast.Call, a: Any, b: Any) -> Tile:
     )
 
 
-@tile_function("tile_axpy(alpha: Any, src: Tile, dest: Tile)", "`dest += alpha * src`, in place.")
+@tile_function("tile_axpy(alpha: Any, src: Tile, dest: Tile)", "Add `alpha * src` to `dest`, in place.")
 def _axpy(frame: Frame, _node: ast.Call, alpha: Any, src: Any, dest: Any) -> type[NoValue]:
     source, target = require_tile("tile_axpy: src", src), require_tile("tile_axpy: dest", dest)
     if not is_dynamic(alpha):
@@ -292,7 +294,7 @@ def _larger(frame: Frame, x: Any, y: Any) -> Any:
     return frame.ops.select(_is_better(frame, "gt", y, x), y, x)
 
 
-_scan("tile_scan_inclusive", "Sums of the elements up to each one, in row-major order.", _added)
-_scan("tile_scan_exclusive", "Sums of the elements before each one, in row-major order.", _added, exclusive=True)
-_scan("tile_scan_min_inclusive", "The smallest element up to each one, in row-major order.", _smaller)
-_scan("tile_scan_max_inclusive", "The largest element up to each one, in row-major order.", _larger)
+_scan("tile_scan_inclusive", "Running sums in row-major order: element k is the sum up to and including k.", _added)
+_scan("tile_scan_exclusive", "Running sums in row-major order: element k is the sum before k.", _added, exclusive=True)
+_scan("tile_scan_min_inclusive", "Running minima in row-major order, each including its element.", _smaller)
+_scan("tile_scan_max_inclusive", "Running maxima in row-major order, each including its element.", _larger)

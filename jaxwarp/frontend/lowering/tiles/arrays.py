@@ -200,7 +200,7 @@ def _axes(n: int) -> str:
 @tile_function(
     "tile_load(a: Array, shape: int | tuple[int, ...], offset: int | tuple[int, ...] = None,"
     ' storage: str = "register", bounds_check: bool = True, aligned: bool = False) -> Tile',
-    "A tile of the elements of an array from `offset` on; zeros where the array has none.",
+    "A tile of the elements of an array from `offset` on. Elements outside the array are 0.",
 )
 def _load(frame: Frame, _node: ast.Call, a: Any, shape: Any, offset: Any, bounds_check: Any) -> Tile:
     require_array("tile_load: a", a)
@@ -211,7 +211,7 @@ def _load(frame: Frame, _node: ast.Call, a: Any, shape: Any, offset: Any, bounds
 @tile_function(
     "tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None,"
     ' offset: int | tuple[int, ...] = None, axis: int = 0, storage: str = "register") -> Tile',
-    "As `tile_load`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...",
+    "Like `tile_load`, but along `axis` read at `offset + indices[k]`, not at `offset + k`.",
 )
 def _load_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, shape: Any, offset: Any, axis: Any) -> Tile:
     name = "tile_load_indexed"
@@ -264,7 +264,7 @@ def _indexed_window(
 @tile_function(
     "tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True,"
     " aligned: bool = False)",
-    "Stores a tile in an array from `offset` on; elements outside of the array are dropped.",
+    "Store a tile in an array from `offset` on. Elements outside the array are dropped.",
 )
 def _store(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_check: Any) -> type[NoValue]:
     require_array("tile_store: a", a)
@@ -276,7 +276,7 @@ def _store(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_ch
 
 @tile_function(
     "tile_store_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0)",
-    "As `tile_store`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...",
+    "Like `tile_store`, but along `axis` write at `offset + indices[k]`, not at `offset + k`.",
 )
 def _store_indexed(
     frame: Frame, _node: ast.Call, a: Any, indices: Any, t: Any, offset: Any, axis: Any
@@ -305,7 +305,7 @@ def _require_same(name: str, window: _Window, tile: Tile) -> None:
 
 @tile_function(
     "tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile",
-    "Adds a tile atomically to an array from `offset` on. Returns a tile of the old elements.",
+    "Add a tile to an array from `offset` on, atomically. Returns a tile of the old elements.",
 )
 def _atomic_add(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_check: Any) -> Tile:
     require_array("tile_atomic_add: a", a)
@@ -318,7 +318,7 @@ def _atomic_add(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, boun
 @tile_function(
     "tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None,"
     " axis: int = 0) -> Tile",
-    "As `tile_atomic_add`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...",
+    "Like `tile_atomic_add`, but along `axis` add at `offset + indices[k]`, not at `offset + k`.",
 )
 def _atomic_add_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, t: Any, offset: Any, axis: Any) -> Tile:
     name = "tile_atomic_add_indexed"

@@ -62,7 +62,7 @@ def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any, name: str = "t
 
 @tile_function(
     'tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
-    "A tile to be filled. It contains zeros.",
+    "A tile that you will fill. It is zero until then.",
 )
 def _empty(frame: Frame, node: ast.Call, shape: Any, dtype: Any) -> Tile:
     return _zeros(frame, node, shape, dtype, "tile_empty")
@@ -80,7 +80,7 @@ def _ones(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
 
 @tile_function(
     'tile_full(shape: int | tuple[int, ...], value: Any, dtype: type = None, storage: str = "register") -> Tile',
-    "A tile of one value.",
+    "A tile in which every element is `value`.",
 )
 def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> Tile:
     held = _value(frame, "tile_full", value)
@@ -92,7 +92,7 @@ def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> 
 
 @tile_function(
     'tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile',
-    "A tile of this thread's value: a block is one thread, so `thread_idx` must be 0.",
+    "A tile in which every element is this thread's `value`. A block is one thread, so `thread_idx` must be 0.",
 )
 def _from_thread(frame: Frame, _node: ast.Call, shape: Any, value: Any, thread_idx: Any) -> Tile:
     if require_known(frame, "tile_from_thread: thread_idx", thread_idx, int) != 0:
@@ -129,8 +129,8 @@ def _converted(frame: Frame, name: str, dtype: Any, value: Any) -> Any:
 
 @tile_function(
     'tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile',
-    "A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which"
-    " are known before the kernel runs.",
+    "A tile of `start, start + step, ...`, ending before `stop`. Pass `(stop)`, `(start, stop)` or `(start, stop, "
+    "step)`, as constants of the kernel.",
 )
 def _arange(frame: Frame, _node: ast.Call, args: tuple[Any, ...], dtype: Any) -> Tile:
     if not 1 <= len(args) <= 3:
@@ -226,7 +226,7 @@ def dtype_limits(dtype: Scalar) -> tuple[int, int]:
 # Values of the thread
 
 
-@provide("block_dim", "block_dim() -> int", "The number of threads of the launch that work on a tile: 1.")
+@provide("block_dim", "block_dim() -> int", "The number of threads that share a tile. It is always 1.")
 def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
     if node.args or node.keywords:
         raise KernelTypeError("block_dim: expected no arguments", hint="write block_dim()")
@@ -240,8 +240,8 @@ def _name_lanes(frame: Frame, node: ast.Call, what: str) -> None:
 
 @tile_function(
     "tile(x: Any, preserve_type: bool = False) -> Tile",
-    "A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of"
-    " shape (n, 1), of a matrix (m, n, 1); with `preserve_type`, of shape (1,).",
+    "A tile of this thread's value, because a block is one thread. A number gives shape (1,), a vector of n components "
+    "(n, 1), an m x n matrix (m, n, 1). With `preserve_type` the shape is always (1,).",
 )
 def _tile(frame: Frame, node: ast.Call, x: Any, preserve_type: Any) -> Tile:
     _name_lanes(frame, node, "tile(x)")
@@ -259,7 +259,7 @@ def _tile(frame: Frame, node: ast.Call, x: Any, preserve_type: Any) -> Tile:
 
 @tile_function(
     "untile(a: Tile) -> Any",
-    "The value that `tile` made the tile of.",
+    "The value of which `tile` made the tile.",
 )
 def _untile(frame: Frame, node: ast.Call, a: Any) -> Any:
     _name_lanes(frame, node, "untile(a)")
@@ -308,7 +308,7 @@ def _random(name: str, function: str, element: Scalar, what: str) -> None:
     @tile_function(
         f"{name}(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None,"
         ' storage: str = "register") -> Tile',
-        f"A tile of {what}, drawn one after the other from the state `rng`, which stays as it is.",
+        f"A tile of {what}. They are drawn in order from the state `rng`, which does not advance.",
     )
     def _lower(frame: Frame, node: ast.Call, shape: Any, rng: Any, min: Any, max: Any) -> Tile:  # noqa: A002
         extents = shape_of_tile(frame, name, shape)
@@ -320,5 +320,5 @@ def _random(name: str, function: str, element: Scalar, what: str) -> None:
         return reshaped(numbers, extents)
 
 
-_random("tile_randi", "drawn_randi", int32, "random integers, from min to max - 1 if these are given")
-_random("tile_randf", "drawn_randf", float32, "random numbers from 0 to 1, or from min to max")
+_random("tile_randi", "drawn_randi", int32, "random integers, from `min` to `max - 1` if you pass these")
+_random("tile_randf", "drawn_randf", float32, "random numbers from 0 to 1, or from `min` to `max`")

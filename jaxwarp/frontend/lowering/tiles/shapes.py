@@ -31,7 +31,7 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Struct, int32
 
 
-@tile_function("tile_transpose(a: Tile) -> Tile", "The tile of two axes with its axes exchanged.")
+@tile_function("tile_transpose(a: Tile) -> Tile", "A tile of two axes with the axes exchanged.")
 def _transpose(_frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return transposed(require_tile("tile_transpose: a", a, 2))
 
@@ -42,7 +42,7 @@ def transposed(tile: Tile) -> Tile:
 
 @tile_function(
     "tile_broadcast(a: Tile, shape: tuple[int, ...]) -> Tile",
-    "The tile repeated along axes where its extent is 1, or that it does not have, by NumPy's rules.",
+    "Repeat a tile along axes where its extent is 1, and along new leading axes, by NumPy's rules.",
 )
 def _broadcast(frame: Frame, _node: ast.Call, a: Any, shape: Any) -> Tile:
     tile, extents = require_tile("tile_broadcast: a", a), shape_of_tile(frame, "tile_broadcast", shape)
@@ -62,7 +62,7 @@ def _broadcast(frame: Frame, _node: ast.Call, a: Any, shape: Any) -> Tile:
 
 @tile_function(
     "tile_squeeze(t: Tile, axis: int | tuple[int, ...] = None) -> Tile",
-    "The tile without axes of extent 1: those that `axis` names, or all.",
+    "Drop axes of extent 1: those in `axis`, or all of them.",
 )
 def _squeeze(frame: Frame, _node: ast.Call, t: Any, axis: Any) -> Tile:
     tile = require_tile("tile_squeeze: t", t)
@@ -100,7 +100,7 @@ def _axis(frame: Frame, tile: Tile, value: Any) -> int:
 
 @tile_function(
     "tile_reshape(t: Tile, shape: tuple[int, ...]) -> Tile",
-    "The same elements in row-major order, in another shape; one extent may be -1.",
+    "The same elements in row-major order, in another shape. One extent may be -1.",
 )
 def _reshape(frame: Frame, _node: ast.Call, t: Any, shape: Any) -> Tile:
     tile = require_tile("tile_reshape: t", t)
@@ -119,7 +119,8 @@ def _reshape(frame: Frame, _node: ast.Call, t: Any, shape: Any) -> Tile:
 
 @tile_function(
     "tile_view(t: Tile, offset: int | tuple[int, ...], shape: int | tuple[int, ...] = None) -> Tile",
-    "A part of a tile, from `offset` on: of a shape, or all that is left after an index for each of the first axes.",
+    "The part of a tile that begins at `offset` and has the shape `shape`. Without `shape`, `offset` has an index for "
+    "each of the first axes, and the part has the remaining axes.",
 )
 def _view(frame: Frame, _node: ast.Call, t: Any, offset: Any, shape: Any) -> Tile:
     tile = require_tile("tile_view: t", t)
@@ -161,7 +162,7 @@ def part(frame: Frame, tile: Tile, offset: Any, shape: tuple[int, ...], name: st
 
 @tile_function(
     "tile_slice_indexed(t: Tile, indices: tuple[Any, ...]) -> Tile",
-    "`t[indices]`, of a tile of integers for one axis: a copy of the elements that they name.",
+    "A copy of the elements `t[indices]`, where one of the indices is a tile of integers.",
 )
 def _slice_indexed(frame: Frame, _node: ast.Call, t: Any, indices: Any) -> Tile:
     tile = require_tile("tile_slice_indexed: t", t)
@@ -171,7 +172,7 @@ def _slice_indexed(frame: Frame, _node: ast.Call, t: Any, indices: Any) -> Tile:
 
 @tile_function(
     "tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)",
-    "Stores a tile in another one, from `offset` on; by default from its first element.",
+    "Store `src` in `dst`, from `offset` on; without `offset`, from the first element on.",
 )
 def _assign(frame: Frame, _node: ast.Call, dst: Any, src: Any, offset: Any) -> type[NoValue]:
     target, source = require_tile("tile_assign: dst", dst), require_tile("tile_assign: src", src)
@@ -184,7 +185,7 @@ def _assign(frame: Frame, _node: ast.Call, dst: Any, src: Any, offset: Any) -> t
     return NoValue
 
 
-@tile_function("tile_astype(t: Tile, dtype: type) -> Tile", "A tile of the elements converted to another type.")
+@tile_function("tile_astype(t: Tile, dtype: type) -> Tile", "Convert each element to another type.")
 def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
     tile, element_type = require_tile("tile_astype: t", t), require_type("tile_astype", dtype)
     if isinstance(element_type, Struct) or isinstance(tile.dtype, Struct):
@@ -201,7 +202,7 @@ def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
 
 @tile_function(
     "tile_extract(a: Tile, *indices: int) -> Any",
-    "An element of a tile, `a[i, j]`. For a tile of vectors, one more index gives a component.",
+    "The element `a[i, j]`. In a tile of vectors, one more index selects a component.",
 )
 def _extract(frame: Frame, _node: ast.Call, a: Any, indices: tuple[Any, ...]) -> Any:
     tile = require_tile("tile_extract: a", a)
@@ -222,7 +223,7 @@ def _element(frame: Frame, name: str, tile: Tile, indices: Any) -> Any:
 
 @tile_function(
     "tile_scatter_add(a: Tile, *indices_value_has_value: Any, atomic: bool = True)",
-    "Adds a value to an element, `a[i, j] += value`, if `has_value` is true: of `(a, i, j, value, has_value)`.",
+    "Do `a[i, j] += value` if `has_value` is true. The arguments are `(a, i, j, value, has_value)`.",
 )
 def _scatter_add(
     frame: Frame, _node: ast.Call, a: Any, indices_value_has_value: tuple[Any, ...], atomic: Any
@@ -234,7 +235,7 @@ def _scatter_add(
 
 @tile_function(
     "tile_scatter_masked(a: Tile, *indices_value_has_value: Any)",
-    "Stores a value in an element, `a[i, j] = value`, if `has_value` is true: of `(a, i, j, value, has_value)`.",
+    "Do `a[i, j] = value` if `has_value` is true. The arguments are `(a, i, j, value, has_value)`.",
 )
 def _scatter_masked(frame: Frame, _node: ast.Call, a: Any, indices_value_has_value: tuple[Any, ...]) -> type[NoValue]:
     _scattered(frame, "tile_scatter_masked", a, indices_value_has_value, adds=False)

@@ -41,7 +41,7 @@ def _set_count(frame: Frame, stack: TileStack, count: ir.Value) -> None:
 
 @tile_function(
     "tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int",
-    "Puts a value on a stack, if `has_value` is true and there is room. Returns its place, else -1.",
+    "Push a value if `has_value` is true and the stack is not full. Returns its index, or -1.",
 )
 def _push(frame: Frame, _node: ast.Call, s: Any, value: Any, has_value: Any) -> ir.Value:
     stack = _require_stack("tile_stack_push", s)
@@ -60,7 +60,7 @@ def _push(frame: Frame, _node: ast.Call, s: Any, value: Any, has_value: Any) -> 
 
 @tile_function(
     "tile_stack_pop(s: TileStack) -> tuple[Any, int]",
-    "Takes the last value from a stack. Returns it and its place, or zero and -1 if the stack is empty.",
+    "Pop the last value. Returns it and its index, or zero and -1 if the stack is empty.",
 )
 def _pop(frame: Frame, _node: ast.Call, s: Any) -> tuple[Any, ir.Value]:
     stack = _require_stack("tile_stack_pop", s)

@@ -270,22 +270,22 @@ def _are_near(a: Any, b: Any, tolerance: float = 1.0e-6) -> Any:
     return (np.abs(np.asarray(a) - np.asarray(b)) <= tolerance) | (np.asarray(a) == np.asarray(b))
 
 
-_NOTE = " Otherwise the launch fails, as by an assertion, but the thread goes on."
+_NOTE = " Otherwise the launch raises CheckError, as an `assert` does, but the thread goes on."
 provide(
     "expect_eq",
     "expect_eq(a: Any, b: Any) -> None",
-    "Expects two values of one type to be equal." + _NOTE,
+    "Check that two values of one type are equal." + _NOTE,
     _checks("expect_eq", lambda a, b: a == b),
 )(_expect_equal)
 provide(
     "expect_neq",
     "expect_neq(a: Any, b: Any) -> None",
-    "Expects two values of one type to differ." + _NOTE,
+    "Check that two values of one type differ." + _NOTE,
     _checks("expect_neq", lambda a, b: not np.all(a == b)),
 )(_expect_different)
 provide(
     "expect_near",
     "expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None",
-    "Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing." + _NOTE,
+    "Check that all components of two values differ by at most `tolerance`. A NaN fails." + _NOTE,
     _checks("expect_near", _are_near),
 )(_expect_near)

@@ -263,13 +263,13 @@ def _converted(frame: Frame, value: ir.Value, text_format: str) -> tuple[ir.Valu
 provide(
     "print",
     'print(*values: Any, sep: str = " ", end: str = "\\n") -> None',
-    "Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.",
+    "Print values in Warp's format, or an f-string. Lines of different threads never mix.",
     builtins.print,
 )(_print)
 provide(
     "printf",
     "printf(fmt: str, *values: Scalar) -> None",
-    "Prints values in a format of C, which must be right for their types.",
+    "Print values in a format of C. jaxwarp refuses a format that does not fit their types.",
     lambda fmt, *values: builtins.print(fmt % values, end=""),
 )(_printf)
 PYTHON_OBJECTS[builtins.print] = INTRINSICS["print"]
