@@ -19,6 +19,7 @@ from jaxwarp.frontend import kept
 from jaxwarp.frontend.lower import lower
 from jaxwarp.ir.nodes import walk
 from jaxwarp.launches.spec import identity_of
+from jaxwarp.modules import MODULE_OPTIONS
 
 NAME = "kept_kernels_of_a_program"
 HEAD = """
@@ -40,6 +41,7 @@ def _kept(tmp_path, monkeypatch):
     find.cache_clear()
     yield
     find.cache_clear()
+    MODULE_OPTIONS.pop(NAME, None)
 
 
 @pytest.fixture
