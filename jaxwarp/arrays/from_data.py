@@ -357,8 +357,6 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
         others = -math.prod(shape) * count
         left = values.size // others if others else 0
         wanted = (*(left if n == -1 else n for n in shape), *components)
-    elif components and values.shape == (0,):
-        wanted = (0, *components)
     elif components and values.shape[-rank:] != components:
         wanted = taken_apart(values, components).shape
         if wanted == values.shape:

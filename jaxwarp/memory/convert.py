@@ -42,8 +42,10 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
 
 def taken_apart(values: np.ndarray, components: tuple[int, ...]) -> np.ndarray:
     """The values with the component axes of an element type, if their last axis has the numbers of whole elements."""
-    count, last = math.prod(components), values.shape[-1] if values.ndim else 0
-    if not components or values.shape[-len(components) :] == components or not last or last % count:
+    if not components or not values.ndim or values.shape[-len(components) :] == components:
+        return values
+    count, last = math.prod(components), values.shape[-1]
+    if last % count:
         return values
     return values.reshape(*values.shape[:-1], *([] if last == count else [last // count]), *components)
 
