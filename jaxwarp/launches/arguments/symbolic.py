@@ -53,7 +53,9 @@ def require_for_sizes(require: Callable[[Values], None], grid: Sequence[Dim], di
             break
     if equal and not good:
         raise _for_users(*equal[0])
-    sizes = sorted({good[0], good[len(good) // 2], good[-1]}) if good else (*_SIZES, *_LARGE)
+    # The sum of odd and even sizes is odd, though it may always be even.
+    round_ = next((some for unit in (48, 12) if len(some := [n for n in good if n % unit == 0]) > 1), good)
+    sizes = sorted({round_[0], round_[len(round_) // 2], round_[-1]}) if good else (*_SIZES, *_LARGE)
     apart = (some for some in _choices(sizes, len(free.names)) if len(set(some)) > 1)
     allowed = list(free.examples(itertools.islice(apart, _MOST_LOOKED_AT)))
     # Of all parts of the list, which starts with the smallest.
