@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxwarp.conversions import as_numbers, converted, kind_of
+from jaxwarp.conversions import as_numbers, converted, kind_of, require_unmasked
 from jaxwarp.errors import KernelTypeError, type_text
-from jaxwarp.memory.region import require_unmasked
 
 
 def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
