@@ -38,7 +38,12 @@ _config: Any = jax.config
 def variables_of(extents: Iterable[Any]) -> list[str]:
     """The names in symbolic extents, and in what is demanded of these names; sorted."""
     wanted = [side for left, right, _ in constraints_of(extents) for side in (left, right)]
-    return sorted(set().union(*(n._get_vars() for n in (*extents, *wanted) if hasattr(n, "_get_vars"))))
+    return sorted(set().union(*map(names_in, (*extents, *wanted))))
+
+
+def names_in(extent: Any) -> list[str]:
+    """The names in a symbolic extent, sorted; a number has none."""
+    return sorted(extent._get_vars()) if hasattr(extent, "_get_vars") else []
 
 
 def constraints_of(extents: Iterable[Any]) -> list[tuple[Any, Any, bool]]:

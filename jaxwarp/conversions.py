@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from jaxwarp.errors import KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
 @functools.lru_cache(maxsize=256)
@@ -79,3 +79,15 @@ def limits_of(dtype: np.dtype) -> tuple[int, int]:
     """Return the least and the largest integer of a type. NumPy takes 15 microseconds to say them."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
+
+
+def require_unmasked(value: Any) -> None:
+    """
+    Raises:
+        KernelTypeError: an array of NumPy with a mask, which kernels do not see.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise KernelTypeError(
+            f"a masked array of NumPy, of shape {value.shape}: kernels do not see the mask",
+            hint="pass value.filled(...), and np.ma.getmaskarray(value) too where the kernel is to know",
+        )

@@ -16,6 +16,7 @@ from jaxwarp.arrays.interop import named_gpu, wrapped
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.arrays.struct_array import array_of_structs, new_array
 from jaxwarp.boundary import located, located_call
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, type_text
 from jaxwarp.ffi.programs.traced_array import Address, ArrayHandle
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
@@ -26,7 +27,7 @@ from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording, untraced
-from jaxwarp.memory.region import Region, array_region, dense_strides, require_unmasked
+from jaxwarp.memory.region import Region, array_region, dense_strides
 from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import fresh
 from jaxwarp.types import (
@@ -357,8 +358,6 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
         others = -math.prod(shape) * count
         left = values.size // others if others else 0
         wanted = (*(left if n == -1 else n for n in shape), *components)
-    elif components and values.shape == (0,):
-        wanted = (0, *components)
     elif components and values.shape[-rank:] != components:
         wanted = taken_apart(values, components).shape
         if wanted == values.shape:

@@ -13,6 +13,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.ids.living import id_of
 from jaxwarp.arrays.ids.tables import give_ids
 from jaxwarp.boundary import boundary, called, guarded
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.geometry.kernels.arrays import is_on_gpu, new, place_of, sent, with_own_memory
 from jaxwarp.geometry.kernels.boxes import Levels, set_boxes
@@ -23,7 +24,6 @@ from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.gpu.scope import device_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import HANDLE, Named, Scalar, Vec, element_shape, set_fields
 
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")

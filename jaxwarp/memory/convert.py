@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxwarp.conversions import as_numbers, converted, kind_of
+from jaxwarp.conversions import as_numbers, converted, kind_of, require_unmasked
 from jaxwarp.errors import KernelTypeError, type_text
-from jaxwarp.memory.region import require_unmasked
 
 
 def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
@@ -42,8 +41,10 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
 
 def taken_apart(values: np.ndarray, components: tuple[int, ...]) -> np.ndarray:
     """The values with the component axes of an element type, if their last axis has the numbers of whole elements."""
-    count, last = math.prod(components), values.shape[-1] if values.ndim else 0
-    if not components or values.shape[-len(components) :] == components or not last or last % count:
+    if not components or not values.ndim or values.shape[-len(components) :] == components:
+        return values
+    count, last = math.prod(components), values.shape[-1]
+    if last % count:
         return values
     return values.reshape(*values.shape[:-1], *([] if last == count else [last // count]), *components)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.unlocked import address_of, cached_property
 
@@ -206,18 +207,6 @@ def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any
     size = math.prod(shape)
     made.__dict__.update(is_dense=True, size=size, span=(address, address + size * dtype.itemsize))  # found once
     return made
-
-
-def require_unmasked(value: Any) -> None:
-    """
-    Raises:
-        KernelTypeError: an array of NumPy with a mask, which kernels do not see.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        raise KernelTypeError(
-            f"a masked array of NumPy, of shape {value.shape}: kernels do not see the mask",
-            hint="pass value.filled(...), and np.ma.getmaskarray(value) too where the kernel is to know",
-        )
 
 
 def array_region(array: np.ndarray) -> Region:

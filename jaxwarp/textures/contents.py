@@ -13,10 +13,10 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.launches.arguments.dims import require_known
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import Vec, element_scalar
 
 TYPES = ("uint8", "uint16", "uint32", "int8", "int16", "int32", "float16", "float32")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from jaxwarp.boundary import boundary, guarded
-from jaxwarp.conversions import require_whole
+from jaxwarp.conversions import require_unmasked, require_whole
 from jaxwarp.errors import KernelTypeError, KernelValueError, type_text
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
 from jaxwarp.types.scalars import PYTHON_TYPES, Scalar, letter, type_name, value_type
@@ -506,6 +506,7 @@ def _component(t: Aggregate, value: object) -> Any:
     """Return an argument of a constructor, checked. Python integers wrap, as in scalar types."""
     if type(value) is int and t.dtype.is_int:
         return t.dtype(value)
+    require_unmasked(value)
     if not holds_numbers(value):
         raise KernelTypeError(f"{t}: expected numbers, got {value!r}", hint=f"pass {t.size} numbers, or one for all")
     return value

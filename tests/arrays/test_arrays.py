@@ -468,6 +468,8 @@ def test_numbers_of_whole_elements_in_one_axis_are_assigned():
     a = wp.zeros((3, 2), dtype=wp.mat22).assign(np.arange(24.0).reshape(3, 8))
     assert np.array_equal(a.numpy(), wp.array(np.arange(24.0).reshape(3, 8), dtype=wp.mat22).numpy())
     assert wp.zeros(3, dtype=wp.vec2).assign([1.0, 2.0, 3.0, 4.0]).list() == [[1, 2], [3, 4], [0, 0]]
+    assert wp.zeros(0, dtype=wp.vec3).assign([]).shape == (0,)
+    assert wp.zeros((2, 0), dtype=wp.mat22).assign(np.zeros((2, 0))).shape == (2, 0)
     for source in (numbers[:7], np.tile(numbers, 2), numbers.reshape(3, 4)):
         with pytest.raises(KernelTypeError, match=r"expected float32 of shape \(2, 6\)"):
             wp.zeros(2, dtype=wp.spatial_vector).assign(source)

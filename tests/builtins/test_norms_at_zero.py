@@ -127,3 +127,13 @@ def test_the_ends_of_clamp_move_with_the_last_of_equal_operands(mode):
     by = mode(lambda *given: wp.jax_kernel(clamped)(*given)[0], (0, 1, 2))(x, zero, one)
     expected = [[0, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1]]
     np.testing.assert_array_equal([np.diag(b) for b in by], expected)
+
+
+def test_a_vector_without_a_length_has_no_direction_in_python_either():
+    v = np.array([[np.nan, 1, 2], [0, np.nan, -0.0], [0, 0, 0], [0, 3, -4]], np.float64)
+    q = np.column_stack((v, v[:, :1]))
+    n, r = np.zeros_like(v), np.zeros_like(q)
+    directions.interpret(v, q, n, r, dim=len(v))
+    np.testing.assert_array_equal([wp.normalize(wp.vec3d(row)) for row in v], n)
+    np.testing.assert_array_equal([wp.length(wp.quatd(row)) * wp.normalize(wp.quatd(row)) for row in q], r)
+    np.testing.assert_array_equal(n, [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0.6, -0.8]])

@@ -261,12 +261,21 @@ def part_of_rows(k: wp.array[int], y: wp.array[float]):
     y[i] = own[4:][k[i], 1]
 
 
+@wp.kernel
+def row_of_part(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=(7, 2), dtype=float)
+    row = own[4:][k[i]]
+    y[i] = row[1:][0]
+
+
 KERNELS = {
     k.key: k
     for k in (
         load, store, update, row_load, entry_load, slice_load, slice_store, field, of_doubles, inlined, differentiated,
         unused, chosen, both, in_condition, reshaped, broadcast, viewed, forwarded, tile_forwarded, never_read, large,
         dead_load, part_of_array, stepped_part, part_in_function, part_of_rows,
+        row_of_part,
     )
 }  # fmt: skip
 
@@ -307,7 +316,22 @@ def guarded(k: wp.array[int], y: wp.array[float]):
     y[i] += (v[n] if v[n] > 1.0 else v[n - 1]) if n < 3 and n > 0 else 0.0
 
 
+@wp.kernel
+def guarded_row(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=(7, 2), dtype=float)
+    for j in range(7):
+        own[j, 1] = 1.0
+    row = own[4:][k[i]]
+    if k[i] < 3:
+        y[i] = row[1]
+    y[i] += float(row.shape[0])
+
+
 def test_what_is_not_chosen_is_not_tested():
+    y = wp.zeros(3, dtype=float)
+    assert said(guarded_row, 3, [ints(0, 7, -1)], [y]) is None
+    np.testing.assert_array_equal(y.numpy(), [3, 2, 3])
     y = wp.zeros(4, dtype=float)
     assert said(guarded, 4, [ints(0, 1, 7, -1)], [y]) is None
     np.testing.assert_array_equal(y.numpy(), [1, 114, 100.5, 113])

@@ -363,3 +363,11 @@ def test_zero_vectors_are_normalized_to_zero():
 def test_calls_of_functions_of_one_number(args):
     with pytest.raises(KernelTypeError, match=r"sin: expected (1 argument|numbers), got"):
         wp.sin(*args)
+
+
+def test_components_with_a_mask_are_refused():
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    for made in (lambda: wp.vec3(masked), lambda: wp.mat33(masked, masked, masked), lambda: wp.vec3i(1, masked[1], 2)):
+        with pytest.raises(wp.KernelError, match="kernels do not see the mask"):
+            made()
+    assert wp.vec3(masked.filled(0.0)).tolist() == [1, 0, 3]

@@ -133,6 +133,17 @@ def test_extents_made_of_names():
 
 
 @wp.kernel
+def shares(x: Float32[Array, "n//k"], y: Float32[Array, "n k"]):
+    i = wp.tid()
+    x[i] += y[i, 0]
+
+
+def test_a_quotient_by_an_extent_of_0():
+    with pytest.raises(wp.KernelError, match='"n//k" is a quotient by 0'):
+        wp.launch(shares, dim=1, inputs=[wp.ones(2, dtype=float), wp.ones((4, 0), dtype=float)])
+
+
+@wp.kernel
 def doubled(y: Float32[Array, "n"], x: Float32[Array, "2*n"], out: Float32[Array, "n"]):
     i = wp.tid()
     out[i] = x[2 * i] + y[i]

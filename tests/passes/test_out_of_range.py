@@ -309,6 +309,29 @@ def ahead(x: wp.array[float], y: wp.array[float]):
     y[i] = x[i + 2] - x[i]
 
 
+@wp.jax_kernel(outputs="y")
+def in_front(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if i < y.shape[0]:
+        y[i] = x[i]
+
+
+@wp.jax_kernel(outputs="y")
+def paired(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[2 * i] + x[2 * i + 1]
+
+
+def pairs(x):
+    half = (x.shape[0] + 1) // 2
+    return paired(x, launch_dims=half, output_dims=half)
+
+
+def first(count):
+    """Adds the first elements of its arrays."""
+    return lambda x, *others: added(x, (others or (x,))[-1], launch_dims=count, output_dims=count)
+
+
 def exported_for(call, shapes, *constraints):
     """Export a program; each of the shapes is written as JAX takes it, such as "n, 3"."""
     scope = jax.export.SymbolicScope(constraints)
@@ -328,7 +351,7 @@ SYMBOLIC = [
     (ahead_by(2), ["n"], [], None),
     (ahead_by(2), ["2*n"], ["n >= 4"], None),
     (added, ["n", "n"], [], None),
-    (added, ["n", "m"], [], "m=1, n="),
+    (added, ["n", "m"], [], "m=48, n="),
     (added, ["n", "m"], ["m >= n"], None),
     (added, ["n", "m"], ["m >= n + 1"], None),
     (added, ["m", "n"], ["m >= n + 1"], "m=2, n=1: added: thread (1,): index 1 of axis 0 of array z"),
@@ -341,6 +364,20 @@ SYMBOLIC = [
     (lambda x: added(x, np.ones(40, np.float32)), ["n"], [], None),
     (lambda x: added(x, np.ones(40, np.float32)), ["n"], ["n >= 41"], "n=48"),
     (lambda x, y: added(x, np.ones(40, np.float32)) + y[0], ["n", "m"], [], None),
+    # Right for large sizes alone, or for few pairs.
+    (first(7000), ["n"], [], None),
+    (first(100), ["n", "m"], ["m >= n + 1"], None),
+    (first(10), ["a", "b", "c", "d"], ["a >= b + 1"], None),
+    (first(100), ["n", "m"], ["m == n + 1"], None),
+    (first(100), ["a", "b", "c"], ["a == b + 1", "b == c + 1"], None),
+    (lambda x, z, _: added(x, z), ["a", "b", "c"], ["a == b + 1", "b == c + 1"], "a=3, b=2, c=1: added: thread (2,)"),
+    (lambda x, y: first(3)(x[y.shape[0] :], x), ["n", "m"], ["n >= m"], None),
+    (added, ["n", "m"], ["n >= 20000"], "m=20160, n="),
+    (lambda x, y: pairs(jnp.concatenate((x, y))), ["n", "m"], [], None),
+    # More elements than an index counts, and numbers that are not there, for some sizes.
+    (lambda x: in_front(x.reshape(-1), output_dims=x.size), ["n, m, k"], [], None),
+    (lambda x, y: in_front(x, output_dims=x.shape[0] // (y.shape[0] - 1)), ["n", "m"], ["m >= 2"], None),
+    (lambda x, y: in_front(x, output_dims=x.shape[0] // (y.shape[0] - 1)), ["n", "m"], [], None),
 ]
 
 

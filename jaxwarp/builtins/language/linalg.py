@@ -123,7 +123,8 @@ def _norm_pseudo_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
 def _normalize_ref(v: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(np.asarray(v, np.float64))
     quat = v.type if isinstance(v, HostValue) and isinstance(v.type, Quat) else None
-    made = np.asarray(v) / length if length > 0 else np.asarray(IDENTITY_ROTATION if quat is not None else 0.0 * v)
+    at_zero = IDENTITY_ROTATION if quat is not None else np.zeros(np.shape(v))
+    made = np.asarray(v) / length if length > 0 else np.asarray(at_zero)
     return made.astype(v.dtype) if quat is None else HostValue.of(quat, made)
 
 

@@ -54,13 +54,18 @@ PYTHON_TYPES: dict[Any, Scalar] = {bool: bool_, int: int32, float: float32}
 @dataclass(frozen=True, eq=False)
 class Axis:
     """An axis of a view: `index` where it is fixed; else `extent` elements (None: all of it) from `offset` on, each
-    `step` behind the one before (None: 1), or those whose numbers are in `through`, an array."""
+    `step` behind the one before (None: 1), or those whose numbers are in `through`, an array.
+
+    An index of a slice has a `test` for debug mode, which is made where an element is read or written: the index along
+    the slice, the slice's extent, and what the axis is called.
+    """
 
     index: ir.Value | None = None
     offset: ir.Value | None = None
     extent: ir.Value | None = None
     step: ir.Value | None = None
     through: View | None = None
+    test: tuple[ir.Value, ir.Value, str] | None = None
 
     @property
     def parts(self) -> tuple[ir.Value | View | None, ...]:

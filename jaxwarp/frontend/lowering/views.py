@@ -132,12 +132,16 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
         else:
             _require_inside(frame, view, axis, index)
             position = _position(frame, view, axis, index)
+            test = None
             if axes[axis].extent is not None:  # of a slice: debug mode tests the access itself by the whole array
-                size = _as(frame, position.type, extent(frame, view, axis))
-                test_inside(frame, position, size, f"axis {number} of a slice of {view.name}")
-            axes[axis] = Axis(index=_offset(frame, axes[axis], position))
+                test = position, extent(frame, view, axis), f"axis {number} of a slice of {view.name}"
+            axes[axis] = Axis(index=_offset(frame, axes[axis], position), test=test)
     result = replace(view, axes=tuple(axes))
-    return result if result.ndim else _element(frame, result)
+    if result.ndim:
+        return result
+    for position, size, what in (axis.test for axis in axes if axis.test is not None):
+        test_inside(frame, position, _as(frame, position.type, size), what)
+    return _element(frame, result)
 
 
 def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> ElementValue:

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.types import CLASSES, SCALARS, Array
 
 _groups: dict[tuple[Any, ...], Any] = {tuple(c.__constraints__): c for c in CLASSES}
@@ -68,6 +68,7 @@ def extent_of(text: str, known: Mapping[str, Any]) -> Any:
 
     Raises:
         KernelTypeError: it is more than a sum, difference, product or whole quotient of names and integers.
+        KernelValueError: it divides by 0.
     """
 
     def value(node: ast.expr) -> Any:
@@ -84,7 +85,11 @@ def extent_of(text: str, known: Mapping[str, Any]) -> Any:
 
     try:
         return value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ZeroDivisionError):
+    except ZeroDivisionError:
+        raise KernelValueError(
+            f'the extent "{text}" is a quotient by 0', hint="give arrays to the kernel that are not empty"
+        ) from None
+    except (SyntaxError, RecursionError):
         raise KernelTypeError(
             f'the extent "{text}" is no sum, difference, product or whole quotient of names and integers',
             hint='write "n+1", or "_" for an extent that is not checked',

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import is_on_host
 from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS, hashed, ordered_by_jax, ordered_by_numpy, table_of
@@ -25,7 +26,6 @@ from jaxwarp.geometry.volumes.build import (
     places,
     require_few,
 )
-from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import element_scalar, element_shape
 
 

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import is_on_host
 from jaxwarp.geometry.volumes.bricks import NOWHERE, VOXELS, BrickTable
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import require_unmasked
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import element_scalar, element_shape, types_equal
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.compat import ArrayImpl
+from jaxwarp.conversions import require_unmasked
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.launches.arguments.dims import format_shape
 from jaxwarp.launches.spec import INPUT, is_static
-from jaxwarp.memory.region import require_unmasked
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import dtype_text
 from jaxwarp.types import (
