@@ -252,7 +252,7 @@ def test_n_is_the_extent_of_one_axis():
     assert wp.full(n=2, value=4).numpy().tolist() == [4, 4]
 
 
-def test_attributes_of_launches_and_functions():
+def test_attributes_of_launches_and_functions(monkeypatch):
     @wp.kernel
     def k(a: wp.array[float]):
         a[wp.tid()] = 1.0
@@ -270,5 +270,5 @@ def test_attributes_of_launches_and_functions():
     command.set_dim(4)
     assert command.bounds.shape == (4,)
     assert f.defaults == {"by": 2.0}
-    wp.config.launch_array_access_mode = wp.config.LaunchArrayAccessMode.STRICT
+    monkeypatch.setattr(wp.config, "launch_array_access_mode", wp.config.LaunchArrayAccessMode.STRICT)
     wp.config.launch_array_access_mode = 0

@@ -217,7 +217,8 @@ def as_jax_value(value: Any, where: str = "") -> Any:
         try:
             return jnp.asarray(value.__jax_array__())
         except KernelTypeError as error:
-            raise KernelTypeError(f"{where}: {error.message}" if where else error.message, hint=error.hint) from None
+            text = f"{where}: {error.message}" if where else error.message
+            raise KernelTypeError(text, error.loc, error.hint) from None
     try:
         is_array = isinstance(jax.typeof(value), jax.core.ShapedArray) and not isinstance(value, jax.ShapeDtypeStruct)
     except TypeError:
