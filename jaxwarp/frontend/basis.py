@@ -24,7 +24,7 @@ from jaxwarp.frontend.lowering.frame import ReadValues
 from jaxwarp.frontend.lowering.values import BARE_NAMES, PYTHON_OBJECTS, PYTHON_TYPES
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import attribute_chain, has_changed, static_key
-from jaxwarp.frontend.text.functions import Func, Overload, Parameter, named
+from jaxwarp.frontend.text.functions import WITH_FOREIGN_RULES, Func, Overload, Parameter, named
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.reads import Chain, Reads, body_reads
 from jaxwarp.frontend.text.source import Definition, Source
@@ -65,6 +65,8 @@ class Basis:
         Raises:
             NoBasisError: it has none.
         """
+        if WITH_FOREIGN_RULES:
+            raise NoBasisError  # the digest of the package does not say what they are
         self.sources: dict[Source, int] = {}
         self.overloads: dict[Overload, int] = {}
         self._functions: dict[Func, int] = {}

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 import types
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from jaxwarp.codegen import cache
 from jaxwarp.errors import IdError
 from jaxwarp.frontend import kept
 from jaxwarp.frontend.lower import lower
+from jaxwarp.frontend.text import functions
 from jaxwarp.ir.nodes import walk
 from jaxwarp.launches.spec import identity_of
+from jaxwarp.library import special
 
 NAME = "kept_kernels_of_a_program"
 HEAD = """
@@ -362,6 +365,26 @@ def test_another_folder_of_the_package_lowers_anew(define, lowered, monkeypatch)
     define(text).ir()
     monkeypatch.setattr(kept, "PACKAGE", "another folder")
     define(text).ir()
+    assert lowered == ["k", "k"]
+
+
+def test_a_rule_for_a_function_of_the_package_is_part_of_no_name(define, lowered, monkeypatch):
+    text = PLAIN.format(body="wp.erfinv(x[i])")
+    first = define(text).ir()
+    function = special._erfinv
+    for name, value in {"grad": function.overloads[0].rules.grad, "is_used": False}.items():
+        monkeypatch.setattr(function.overloads[0].rules, name, value)
+
+    @wp.func_grad(function)
+    def rule(x: Any, r: Any):
+        wp.adjoint[x] += type(x)(7.0) * r
+
+    try:
+        changed = define(text)
+        require_equal(changed.ir(), anew(changed))
+        assert identity_of(changed.ir()) != identity_of(first)
+    finally:
+        functions.WITH_FOREIGN_RULES.remove(function)
     assert lowered == ["k", "k"]
 
 
