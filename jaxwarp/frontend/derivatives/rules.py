@@ -84,8 +84,8 @@ def register(decorator: str, func: Func, rule: Overload) -> None:
     else:
         rules.replay = rule
     rules.apply = apply
-    ours = __name__.partition(".")[0] + "."
-    if func.module.startswith(ours) and not (rule.source.function.__module__ or "").startswith(ours):
+    is_ours, by_us = ((module or "").startswith("jaxwarp.") for module in (func.module, rule.source.function.__module__))
+    if is_ours and not by_us:
         WITH_FOREIGN_RULES.append(func)
 
 
