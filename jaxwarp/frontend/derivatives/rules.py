@@ -84,7 +84,8 @@ def register(decorator: str, func: Func, rule: Overload) -> None:
     else:
         rules.replay = rule
     rules.apply = apply
-    is_ours, by_us = ((module or "").startswith("jaxwarp.") for module in (func.module, rule.source.function.__module__))
+    modules = func.module, rule.source.function.__module__
+    is_ours, by_us = ((module or "").startswith("jaxwarp.") for module in modules)
     if is_ours and not by_us:
         WITH_FOREIGN_RULES.append(func)
 
