@@ -24,7 +24,7 @@ from jaxwarp.frontend.lowering.frame import ReadValues
 from jaxwarp.frontend.lowering.values import BARE_NAMES, PYTHON_OBJECTS, PYTHON_TYPES
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import attribute_chain, has_changed, static_key
-from jaxwarp.frontend.text.functions import Func, Overload, Parameter, named
+from jaxwarp.frontend.text.functions import WITH_FOREIGN_RULES, Func, Overload, Parameter, named
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.reads import Chain, Reads, body_reads
 from jaxwarp.frontend.text.source import Definition, Source
@@ -65,6 +65,8 @@ class Basis:
         Raises:
             NoBasisError: it has none.
         """
+        if WITH_FOREIGN_RULES:
+            raise NoBasisError  # the digest of the package does not say what they are
         self.sources: dict[Source, int] = {}
         self.overloads: dict[Overload, int] = {}
         self._functions: dict[Func, int] = {}
@@ -92,26 +94,31 @@ class Basis:
     def _knows(self, host: object) -> bool:
         return type(host) is Func and host in self._functions
 
+    def has_late_values(self) -> bool:
+        """Return whether a text keeps values that another lowering has asked for: who asks for what is not known."""
+        return any(_late(source) or not source.late.keys().isdisjoint(source.captured) for source in self.sources)
+
     def later_reads(self, seen: ReadValues) -> tuple[Any, ...]:
         """Return what lowering has asked for after the definitions, and jaxwarp's functions in it, for `read_again`."""
         found = ((number, source) for source, number in self.sources.items())
         ours = [source.function for source in seen.sources if source not in self.sources]
         names = [(function.__module__, function.__qualname__) for function in ours]
-        return tuple((number, *self._later(source)) for number, source in found), names
+        used = [number for overload, number in self.overloads.items() if overload in seen.used]
+        return tuple((number, *self._later(source, seen)) for number, source in found), used, names
 
-    def _later(self, source: Source) -> tuple[Any, ...]:
+    def _later(self, source: Source, seen: ReadValues) -> tuple[Any, ...]:
         late = _late(source)
         chains = [self._chains[source, *key].text for key, _ in late if (source, *key) in self._chains]
         of_functions = [(self._functions[host], name) for (_, name), host in late if self._knows(host)]
-        return tuple(source.late), chains, of_functions, sorted(source.compared)
+        return tuple(source.late), chains, of_functions, sorted(seen.compared.get(source, ()))
 
     def read_again(self, later: tuple[Any, ...]) -> None:
         """Ask for what lowering would ask for, and keep it as that does.
 
-        Rules for the functions come too late from now on.
+        Rules for the functions that it has called come too late from now on.
         """
-        reads, ours = later
-        sources, functions = list(self.sources), list(self._functions)
+        reads, used, ours = later
+        sources, functions, overloads = list(self.sources), list(self._functions), list(self.overloads)
         for number, names, chains, of_functions, compared in reads:
             source = sources[number]
             for name in names:
@@ -124,7 +131,7 @@ class Basis:
             source.compared.update(compared)
         found = [named(*names) for names in ours]
         own = [overload for function in found if isinstance(function, Func) for overload in function.overloads]
-        for overload in (*self.overloads, *own):
+        for overload in (*(overloads[number] for number in used), *own):
             overload.rules.is_used = True
 
     # Texts

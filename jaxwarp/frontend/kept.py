@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+from jaxwarp.boundary import PACKAGE
 from jaxwarp.builtins.scalar_ops import ROWS, rules
 from jaxwarp.codegen import cache
 from jaxwarp.deep import with_deep_stack
@@ -59,13 +60,13 @@ def lowered(source: Source, arguments: Sequence[tuple[str, Any]], types: Sequenc
         made, reads = found
         basis.read_again(reads)
         return _given(made)
-    seen = ReadValues()
+    seen, has_late_values = ReadValues(), basis.has_late_values()
     try:
         made = lower(source, arguments, types, max_unroll, seen=seen)
     except IdError as error:
         made = error
     basis, name_now = _named(source, arguments, types, max_unroll)
-    if basis is not None and name_now == name and basis.has_all(seen):
+    if basis is not None and name_now == name and not has_late_values and basis.has_all(seen):
         _put(name, made, basis.later_reads(seen))
     return _given(made)
 
@@ -96,7 +97,7 @@ def _named(
     except Exception as error:  # of what an object of the program does when it is asked for an attribute
         logger.info("%s is not looked for in the cache: %r", source.name, error)
         return None, None
-    return basis, cache.own_key("lowered", basis.text.encode(errors="surrogatepass"), is_whole=True)
+    return basis, cache.own_key("lowered", PACKAGE, basis.text.encode(errors="surrogatepass"), is_whole=True)
 
 
 @with_deep_stack

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 import types
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from jaxwarp.codegen import cache
 from jaxwarp.errors import IdError
 from jaxwarp.frontend import kept
 from jaxwarp.frontend.lower import lower
+from jaxwarp.frontend.text import functions
 from jaxwarp.ir.nodes import walk
 from jaxwarp.launches.spec import identity_of
+from jaxwarp.library import special
 from jaxwarp.modules import MODULE_OPTIONS
 
 NAME = "kept_kernels_of_a_program"
@@ -294,6 +297,97 @@ def test_rules_come_too_late_for_a_kernel_that_is_found(define, lowered):
         @wp.func_grad(function)
         def rule(a: float, r: float):
             wp.adjoint[a] += r
+
+
+@pytest.mark.parametrize("others", ["wp.float64", "float"])
+def test_rules_are_in_time_for_what_a_kernel_that_is_found_does_not_call(define, lowered, others):
+    text = (
+        "USED = False\n@wp.func\ndef g(a: float):\n    return a * a\n@wp.func\ndef f(a: float):\n    return a * a\n"
+        "@wp.func\ndef f(a: wp.float64):\n    return a * a\n" + PLAIN.format(body="g(f(x[i])) if USED else f(x[i])")
+    )
+    for _ in range(2):
+        define(text).ir()
+        scope = vars(sys.modules[NAME])
+        function, dtype = (scope["f"], wp.float64) if others == "wp.float64" else (scope["g"], float)
+
+        @wp.func_grad(function)
+        def rule(a: dtype, r: dtype):
+            wp.adjoint[a] += r
+
+    assert lowered == ["k"]
+
+
+GENERIC = """
+from typing import Any
+@wp.func
+def f(a: wp.float32):
+    return a
+@wp.func
+def f(a: wp.float64):
+    return a * wp.float64(C)
+@wp.kernel
+def k(x: wp.array[Any], y: wp.array[Any]):
+    i = wp.tid()
+    y[i] = f(x[i])
+"""
+
+
+def test_values_that_another_kernel_asked_for_are_not_kept(define, lowered):
+    """A process that lowers the second kernel alone has asked for none of them."""
+    single, double = [wp.array[wp.float32]] * 2, [wp.array[wp.float64]] * 2
+    first = define(GENERIC + "C = 2.0\n")
+    first.ir(double)
+    first.ir(single)
+    again = define(GENERIC + "C = 2.0\n")
+    again.ir(single)
+    assert lowered == ["k", "k", "k"]
+    again = define(GENERIC + "C = 2.0\n")
+    again.ir(single)
+    assert lowered == ["k", "k", "k"]
+    vars(sys.modules[NAME])["C"] = 5.0
+    assert "0x1.4000000000000p+2" in str(again.ir(double))
+
+
+def test_a_constant_that_only_another_kernel_reads_warns(define, lowered):
+    single, double = [wp.array[wp.float32]] * 2, [wp.array[wp.float64]] * 2
+    first = define("C = 2.0\n" + GENERIC)
+    first.ir(double)
+    first.ir(single)
+    again = define("C = 2.0\n" + GENERIC)
+    again.ir(single)
+    assert lowered == ["k", "k"]
+    vars(sys.modules[NAME])["C"] = 5.0
+    with pytest.warns(UserWarning, match=r"f was defined when C was 2\.0"):
+        again.ir(double)
+
+
+def test_another_folder_of_the_package_lowers_anew(define, lowered, monkeypatch):
+    """Places in its own functions are in its files."""
+    text = PLAIN.format(body="x[i]")
+    define(text).ir()
+    monkeypatch.setattr(kept, "PACKAGE", "another folder")
+    define(text).ir()
+    assert lowered == ["k", "k"]
+
+
+def test_a_rule_for_a_function_of_the_package_is_part_of_no_name(define, lowered, monkeypatch):
+    text = PLAIN.format(body="wp.erfinv(x[i])")
+    first = define(text).ir()
+    function = special._erfinv
+    for name, value in {"grad": function.overloads[0].rules.grad, "is_used": False}.items():
+        monkeypatch.setattr(function.overloads[0].rules, name, value)
+
+    @wp.func_grad(function)
+    def rule(x: Any, r: Any):
+        wp.adjoint[x] += type(x)(7.0) * r
+
+    try:
+        changed = define(text)
+        require_equal(changed.ir(), anew(changed))
+        assert identity_of(changed.ir()) != identity_of(first)
+    finally:
+        functions.WITH_FOREIGN_RULES.remove(function)
+    assert lowered == ["k", "k"]
 
 
 def test_a_constant_that_has_changed_warns_each_time(define, lowered):

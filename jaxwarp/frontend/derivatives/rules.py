@@ -31,7 +31,7 @@ from jaxwarp.frontend.lowering.calls import plain_body
 from jaxwarp.frontend.lowering.frame import ATTACHED, RESULT, Frame
 from jaxwarp.frontend.lowering.values import NoValue, StructValue, StructView, View, describe, is_literal
 from jaxwarp.frontend.text.annotations import pattern_text
-from jaxwarp.frontend.text.functions import Func, Overload
+from jaxwarp.frontend.text.functions import WITH_FOREIGN_RULES, Func, Overload
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import bool_, element_scalar
 
@@ -84,6 +84,10 @@ def register(decorator: str, func: Func, rule: Overload) -> None:
     else:
         rules.replay = rule
     rules.apply = apply
+    modules = func.module, rule.source.function.__module__
+    is_ours, by_us = ((module or "").startswith("jaxwarp.") for module in modules)
+    if is_ours and not by_us:
+        WITH_FOREIGN_RULES.append(func)
 
 
 def _fits(overload: Overload, patterns: list[Any], is_grad: bool) -> bool:

@@ -310,6 +310,7 @@ def execute_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, va
     """
     rules = overload.rules
     rules.is_used = True
+    frame.context.seen.used[overload] = None
     # In its own rule, a function is its code.
     if rules.apply is None or overload in frame.context.ruled:
         return plain_body(frame, node, func, overload, variables)

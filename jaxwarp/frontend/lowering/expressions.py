@@ -47,7 +47,7 @@ from jaxwarp.frontend.lowering.values import (
     type_of,
 )
 from jaxwarp.frontend.lowering.views import chosen_number, extent, index_view, shape_item, shape_of
-from jaxwarp.frontend.text.constants import attribute_chain, compare
+from jaxwarp.frontend.text.constants import attribute_chain
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.refused import UNAVAILABLE, by_numpy, of_warp
 from jaxwarp.ir import nodes as ir
@@ -438,7 +438,7 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     if attribute_chain(frame.source, node.value) is not host:
         frame.context.seen.is_open = True
-    compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
+    frame.compare(ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)
 
 

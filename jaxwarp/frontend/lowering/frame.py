@@ -138,11 +138,16 @@ class ReadValues:
     Attributes:
         sources: the texts of the functions that were lowered.
         functions: those of which it has read attributes that programs gave them.
+        used: the overloads that were called: rules for them come too late from then on.
+        compared: the names and attributes, by the text that has them, whose values were compared with those at the
+            definition.
         is_open: whether it has read a value that no text names: an attribute of what is in a variable, say.
     """
 
     sources: dict[Source, None] = field(default_factory=dict)
     functions: dict[Func, None] = field(default_factory=dict)
+    used: dict[Overload, None] = field(default_factory=dict)
+    compared: dict[Source, set[str]] = field(default_factory=dict)
     is_open: bool = False
 
 
@@ -311,7 +316,7 @@ class Frame:
                 hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
             raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
         value = self.source.lookup(name)
-        compare(self.source, name, value, lambda: find(self.source.function, name))
+        self.compare(name, value, lambda: find(self.source.function, name))
         if value is Missing:
             value = BARE_NAMES.get(name, Missing)
         if value is Missing:
@@ -320,6 +325,12 @@ class Frame:
             hint = did_you_mean(name, names) or other
             raise KernelNameError(f"name {name} is not defined", hint=hint)
         return self.adopt(value)
+
+    def compare(self, name: str, value: Any, now: Callable[[], Any]) -> None:
+        """Warns if a value is another one by now than when the function was defined, the first time."""
+        compare(self.source, name, value, now)
+        if name in self.source.compared:
+            self.context.seen.compared.setdefault(self.source, set()).add(name)
 
     def is_set(self, value: Undefined) -> ir.Value:
         """Return the condition, evaluated in the launch, that a variable has its value."""

@@ -71,6 +71,10 @@ class Rules:
     is_used: bool = False
 
 
+# Functions of this package to which programs have given rules: kernels may call them by others of its functions.
+WITH_FOREIGN_RULES: list[Any] = []
+
+
 @guarded
 @dataclass(frozen=True, eq=False)
 class Overload:
