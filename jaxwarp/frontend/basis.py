@@ -12,7 +12,7 @@ import enum
 import hashlib
 import os
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ _MARKS = {Missing: "missing", Any: "any", collections.abc.Callable: "callable", 
 _SPECIAL = (HANDLE, NAMED, NEXT, RUNS)
 _PLAIN_ANNOTATION = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.Constant, ast.expr_context)
 _MOST_BYTES = 1 << 16  # of an array that a text names
+_MOST_VALUES = 100_000  # of all texts
+_MOST_NESTED = 50
 
 
 class NoBasisError(Exception):
@@ -75,6 +77,7 @@ class Basis:
         self._names: set[tuple[Source, str]] = set()
         self._statics: set[tuple[Source, Any]] = set()
         self._kept: list[object] = []  # alive, since others are found by their identities
+        self._left, self._depth = _MOST_VALUES, 0
         self.text = repr((self._source(source), tuple(map(self._value, others))))
 
     def has_all(self, seen: ReadValues) -> bool:
@@ -206,8 +209,9 @@ class Basis:
             found = self._value(value)
         except NoBasisError:
             # Of a settings object only the attributes count that the text names; there is an entry for each.
-            if is_bare:
+            if is_bare or self._left < 0:
                 raise
+            self._depth = 0
             return "object", type(value).__module__, type(value).__qualname__
         if is_annotated and is_bare and found[0] == "class":
             raise NoBasisError  # an annotation may ask it for more
@@ -221,6 +225,9 @@ class Basis:
         Raises:
             NoBasisError: nothing does.
         """
+        self._left -= 1
+        if self._left < 0:
+            raise NoBasisError
         kind = type(value)
         if kind in _EXACT:
             return kind.__name__, value
@@ -236,12 +243,12 @@ class Basis:
         if kind is Func:
             return self._func(value)
         if kind in _IN_ORDER:
-            return kind.__name__, tuple(map(self._value, value))
+            return kind.__name__, self._inside(value)
         names: Any = getattr(kind, "_fields", None)
         if issubclass(kind, tuple) and names is not None:
-            return "record", kind.__qualname__, names, tuple(map(self._value, value))
+            return "record", kind.__qualname__, names, self._inside(value)
         if kind in _MAPPINGS:
-            return kind.__name__, tuple((self._value(k), self._value(v)) for k, v in value.items())
+            return kind.__name__, self._inside(value), self._inside(value.values())
         if kind is Parameter:
             parts = value.name, value.pattern, value.default, value.keyword_only, value.is_reference
             return "parameter", tuple(map(self._value, parts))
@@ -249,6 +256,15 @@ class Basis:
         if struct is not None:
             return "instance", self._type(struct), tuple((n, self._value(v)) for n, v in vars(value).items())
         return self._object(value)
+
+    def _inside(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Return what says everything of several values, which may be nested, but not for ever."""
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            raise NoBasisError
+        found = tuple(map(self._value, values))
+        self._depth -= 1
+        return found
 
     def _array(self, value: Any) -> tuple[Any, ...]:
         kind = type(value)

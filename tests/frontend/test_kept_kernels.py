@@ -179,14 +179,22 @@ CHANGES = {
         "def make(c):\n    @wp.func\n    def f(a: float):\n        return a * c\n    return f\nf = make({})\n"
         + PLAIN.format(body="f(x[i])"), "2.0", "3.0",
     ),
+    "list in itself": (
+        "t = [{}]\nt.append(t)\n" + PLAIN.format(body="x[i] * wp.static(t[1][1][0])"), "2.0", "3.0",
+    ),
     "unrolling": (
         "wp.set_module_options({{'max_unroll': {}}})\n@wp.kernel\ndef k(x: wp.array[float], y: wp.array[float]):\n"
         "    i = wp.tid()\n    for n in range(6):\n        y[i + n] = x[i]\n", "0", "8",
     ),
 }  # fmt: skip
 
-# Programs whose kernels read what no text names: they are lowered each time.
+# Programs whose kernels read what no text names, or too much: they are lowered each time.
 UNNAMED = {
+    "deep tuple": (
+        "t = {}\nfor _ in range(60):\n    t = (t,)\ndef inner(t):\n    return inner(t[0]) if type(t) is tuple else t\n"
+        "@wp.kernel\ndef k(x: wp.array[float], y: wp.array[float]):\n    i = wp.tid()\n"
+        "    for n in range(1):\n        y[i] = x[i] * wp.static(inner(t) + n)\n", "2.0", "3.0",
+    ),
     "constant of a struct's class": (
         "@wp.struct\nclass S:\n    a: float\n    K = {}\n@wp.func\ndef f(a: float):\n    s = S()\n    return a * s.K\n"
         + PLAIN.format(body="f(x[i])"), "2.0", "3.0",
