@@ -133,7 +133,8 @@ def index_view(frame: Frame, view: View | Chosen, indices: Sequence[Any]) -> Vie
             _require_inside(frame, view, axis, index)
             position = _position(frame, view, axis, index)
             test = None
-            if axes[axis].extent is not None:  # of a slice: debug mode tests the access itself by the whole array
+            # Of a slice: the access itself is tested by the whole array. What an id found has tests of its own.
+            if axes[axis].extent is not None and view.within is None:
                 test = position, extent(frame, view, axis), f"axis {number} of a slice of {view.name}"
             axes[axis] = Axis(index=_offset(frame, axes[axis], position), test=test)
     result = replace(view, axes=tuple(axes))
