@@ -23,8 +23,6 @@ if hasattr(os, "sched_setaffinity"):  # before XLA makes its threads
 import measure
 import numpy as np
 
-import jaxwarp
-
 SOURCE = """
 @fem.integrand
 def diffusion(s: fem.Sample, u: fem.Field, v: fem.Field):
@@ -81,14 +79,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="parts of the names of cases, with commas between")
     options = parser.parse_args()
-    packages = {"jaxwarp": jaxwarp}
-    try:
-        import warp
-
-        warp.config.quiet = True
-        packages["Warp"] = warp
-    except ImportError:
-        print("NVIDIA Warp is not installed: no peer")
+    packages = measure.packages()
     results = {}
     for case in CASES:
         if not any(part in case for part in options.only.split(",")):

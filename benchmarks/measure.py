@@ -135,3 +135,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Figure):
         return {"median": value.median, "quartiles": [value.low, value.high], "least": value.least}
     raise TypeError(f"{value!r} is not a result")
+
+
+def packages() -> dict[str, Any]:
+    """Return jaxwarp, and NVIDIA Warp if it is installed, by their names."""
+    import jaxwarp
+
+    found: dict[str, Any] = {"jaxwarp": jaxwarp}
+    try:
+        import warp
+
+        warp.config.quiet = True
+        found["Warp"] = warp
+    except ImportError:
+        print("NVIDIA Warp is not installed: no peer")
+    return found

@@ -193,7 +193,7 @@ class Basis:
         if key not in source.attributes:
             try:
                 return self._keep(frozen(now()))
-            except Exception:
+            except Exception:  # a property may raise anything; lowering says so, if it gets there
                 return Missing
         value = source.attributes[key][1]
         if has_changed(source, value, now):
